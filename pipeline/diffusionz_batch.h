@@ -136,7 +136,7 @@ typedef struct DiffusionZBatch {
     /* Coarse first, 0: no.  The first coarse_steps steps of the schedule run at the coarse size,
      * whose sides obey the rules of width and height and do not exceed them.  The prediction of the
      * clean latent after them is enlarged and is the start: FROM_SIGMA with rest_steps, and items
-     * without starts of their own. */
+     * without starts of their own, unless coarse_skip is set. */
     int32_t coarse_steps, coarse_width, coarse_height;
     /* A third level between the two, 0: none.  The next middle_steps steps of the schedule run at
      * the middle size: the prediction of the coarse ones, enlarged, is noised to the sigma of the
@@ -158,6 +158,9 @@ typedef struct DiffusionZBatch {
     /* Likewise; no two of them have a step in common.  LoRAs apply to all transformers. */
     const DiffusionZStepTransformer *step_transformers;
     int32_t step_transformer_count; /* 0 .. DIFFUSIONZ_STEP_LORAS_MAX */
+    /* Below coarse_steps: the first of these are left out.  Every item has a start_latent of the
+     * coarse size, which is noised to the sigma of step coarse_skip with its noise of that size. */
+    int32_t coarse_skip;
 } DiffusionZBatch;
 
 typedef struct DiffusionZOutput {

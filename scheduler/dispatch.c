@@ -32,7 +32,7 @@ static const struct kiln_reuse_look *missed(const struct kiln_policy_pick *pick,
 /* Chooses the stored latents from which jobs begin, and notes them, so that they are not evicted
  * meanwhile.  Without the note the jobs run in full. */
 static void choose_donors(struct kiln_leader *leader, const struct kiln_policy_pick *pick,
-                          const char *id, struct kiln_job *jobs, size_t count)
+                          const char *id, uint32_t minor, struct kiln_job *jobs, size_t count)
 {
     uint64_t donors[KILN_ASSIGN_MAX];
     bool there[KILN_ASSIGN_MAX] = {false};
@@ -42,6 +42,8 @@ static void choose_donors(struct kiln_leader *leader, const struct kiln_policy_p
         if (jobs[i].attempt != 1) /* a retried job runs in full: a bad donor cannot fail it twice */
             continue;
         jobs[i].donor = kiln_cache_take(leader->cache, &jobs[i], missed(pick, jobs[i].id));
+        if (jobs[i].donor.coarse && minor < KILN_MODE_MINOR_DONORS_COARSE)
+            jobs[i].donor = (struct kiln_donor){0};
         if (jobs[i].donor.job) {
             at[n] = i;
             donors[n++] = jobs[i].donor.job;
@@ -67,7 +69,7 @@ static int send(struct kiln_leader *leader, const struct kiln_policy_pick *pick,
         if (jobs[i].mode.kind == KILN_MODE_COARSE_AUTO)
             jobs[i].mode = (struct kiln_mode){.kind = KILN_MODE_EXACT};
     if (member && member->minor >= KILN_MODE_MINOR_DONORS)
-        choose_donors(leader, pick, id, jobs, count);
+        choose_donors(leader, pick, id, member->minor, jobs, count);
     struct kiln_assignment assignment = {.width = jobs[0].width,
                                          .height = jobs[0].height,
                                          .steps = jobs[0].steps,

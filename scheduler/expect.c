@@ -39,7 +39,7 @@ static int expect_one(void *arg, const struct kiln_job *job)
             expecting->told[i] = true;
     if (kiln_ms_of(CLOCK_THREAD_CPUTIME_ID) < expecting->until_ms) {
         const struct kiln_donor donor = kiln_cache_look(leader->cache, job, NULL, &silent, &look);
-        kiln_policy_expect(leader->policy, job->id, donor.job ? donor.step : 0, &look);
+        kiln_policy_expect(leader->policy, job->id, &donor, &look);
     }
     return 0;
 }
@@ -64,9 +64,10 @@ int kiln_expect(struct kiln_leader *leader, int64_t now_ms, struct kiln_error *e
     }
     /* The ledger does not give them: damaged, or taken a moment ago. */
     const struct kiln_reuse_look looked = {.turn = turn};
+    const struct kiln_donor none = {0};
     for (size_t i = 0; i < expecting.count; i++)
         if (!expecting.told[i])
-            kiln_policy_expect(leader->policy, ids[i], 0, &looked);
+            kiln_policy_expect(leader->policy, ids[i], &none, &looked);
     const int64_t took_ms = kiln_clock_ms() - began_ms;
     leader->expected_turn = turn;
     leader->expect_rest_ms = now_ms + 2 * took_ms;

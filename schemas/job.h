@@ -57,6 +57,7 @@ struct kiln_donor {
     uint32_t step;  /* of the schedule, at which the run begins: so many are skipped, 1 or more */
     int hit;        /* enum kiln_reuse_class of schemas/reuse/class.h */
     double variety; /* of the row of the model's table that allows it; 0 once sent to a worker */
+    bool coarse;    /* the run is coarse first all the same, and leaves out so many small steps */
 };
 
 struct kiln_lora {

@@ -83,6 +83,10 @@ static int check_coarse(const struct kiln_engine *e, const DiffusionZBatch *b,
     if (b->coarse_steps < 0 || b->coarse_steps > b->num_steps)
         return kiln_fail(err, KILN_BAD_INPUT, "coarse steps %d: must be 0 to %d, the steps",
                          b->coarse_steps, b->num_steps);
+    if (b->coarse_skip < 0 || (b->coarse_skip > 0 && b->coarse_skip >= b->coarse_steps))
+        return kiln_fail(err, KILN_BAD_INPUT,
+                         "%d coarse steps left out: must be 0 or below the %d coarse steps",
+                         b->coarse_skip, b->coarse_steps);
     const int most = b->coarse_steps > 0 ? b->num_steps - b->coarse_steps : 0;
     if (b->middle_steps < 0 || b->middle_steps > most)
         return kiln_fail(err, KILN_BAD_INPUT,
@@ -258,7 +262,8 @@ static int check_latents(const DiffusionZBatch *b, int i, struct kiln_error *err
 
 int kiln_engine_check_starts(const DiffusionZBatch *b, struct kiln_error *err)
 {
-    const bool needed = b->start != DIFFUSIONZ_FROM_NOISE && b->coarse_steps == 0;
+    const bool small = b->coarse_skip > 0; /* its starts are latents of the coarse size */
+    const bool needed = small || (b->start != DIFFUSIONZ_FROM_NOISE && b->coarse_steps == 0);
     for (int i = 0; i < b->item_count; i++) {
         const DiffusionZItem *item = &b->items[i];
         if (item->start_latent && item->start_rgb)
@@ -280,6 +285,9 @@ int kiln_engine_check_starts(const DiffusionZBatch *b, struct kiln_error *err)
             return kiln_fail(err, KILN_BAD_INPUT,
                              "item %d: an edit by difference starts from a latent, without a mask",
                              i);
+        if (small && (item->start_rgb || item->start_mask))
+            return kiln_fail(err, KILN_BAD_INPUT,
+                             "item %d: coarse steps are left out by starts from latents alone", i);
         if (item->start_mask && !given)
             return kiln_fail(err, KILN_BAD_INPUT,
                              "item %d: has a mask, but no start of which it keeps a part", i);

@@ -122,7 +122,8 @@ int kiln_phases_fill(const struct kiln_engine *e, const DiffusionZBatch *b,
     struct list list = {.e = e, .batch = b, .phases = ret};
     struct kiln_phase phase = {.height = b->height / factor, .width = b->width / factor};
     fill(&list.whole, &e->config.sampler, b);
-    add_smaller(&list, 0, b->coarse_steps, b->coarse_width, b->coarse_height);
+    add_smaller(&list, b->coarse_skip, b->coarse_steps - b->coarse_skip, b->coarse_width,
+                b->coarse_height);
     add_smaller(&list, b->coarse_steps, b->middle_steps, b->middle_width, b->middle_height);
     for (int result = KILN_RESULT_BEFORE; b->by_difference && result <= KILN_RESULT_AFTER;
          result++) {
@@ -138,7 +139,11 @@ int kiln_phases_fill(const struct kiln_engine *e, const DiffusionZBatch *b,
 
 double kiln_phases_start_sigma(const struct kiln_engine *e, const DiffusionZBatch *b)
 {
-    return (double)schedule_of(&e->config.sampler, b).sigmas[0];
+    struct kiln_schedule whole;
+    if (b->coarse_skip == 0)
+        return (double)schedule_of(&e->config.sampler, b).sigmas[0];
+    fill(&whole, &e->config.sampler, b);
+    return (double)whole.sigmas[b->coarse_skip];
 }
 
 kt kiln_phase_caption(const struct kiln_run *r, const struct kiln_item *item)

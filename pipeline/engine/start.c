@@ -42,9 +42,10 @@ static bool has_noise(const struct kiln_item *item, const struct kiln_phase *pha
 
 /* --- starts that an item brings --------------------------------------------------------------- */
 
+/* Of the size of the first phase: of a coarse run that leaves steps out, the small one. */
 static void take_latent(struct kiln_run *r, struct kiln_item *item)
 {
-    const struct kiln_phase *p = r->phase;
+    const struct kiln_phase *p = r->phases;
     const int64_t shape[3] = {r->e->config.transformer.channels, p->height, p->width};
     kt latent = kiln_combine_starts(item, shape);
     if (item->ended)

@@ -25,7 +25,9 @@
 #define POLL_MS 1000   /* between looks for new donors */
 #define NAP_MS 100     /* the thread ends within this */
 #define PATH_BYTES_MAX 4608
-#define MODELS_MAX 64 /* names of models; donors of further ones are left out */
+#define MODELS_MAX 64    /* names of models; donors of further ones are left out */
+#define WEIGHTS_MAX 2    /* of one name that render at the same time, by workers that differ, ... */
+#define WEIGHTS_MS 60000 /* ... while both make donors */
 
 /* Whether runs of a tenant may begin from stored latents, where its quota says it. */
 struct rule {
@@ -37,11 +39,15 @@ struct rules {
     size_t count, room;
 };
 
-/* Which weights render a model now: those of its newest donor. */
+/* Which weights render a model now: those of its newest donors. */
+struct weights {
+    uint64_t hash;
+    int64_t created_ms; /* of its newest donor */
+};
 struct model {
     char name[KILN_NAME_MAX + 1];
-    uint64_t weights;
-    int64_t created_ms;
+    struct weights weights[WEIGHTS_MAX]; /* the newest first */
+    int count;
 };
 
 struct kiln_cache {
@@ -88,21 +94,48 @@ static struct model *model_of(struct kiln_cache *cache, const char *name)
 
 /* --- donors ----------------------------------------------------------------------------------- */
 
+/* The number of weights of the model that render it now. */
+static int weights_now(const struct model *model)
+{
+    int count = 0;
+    while (count < model->count &&
+           model->weights[0].created_ms - model->weights[count].created_ms <= WEIGHTS_MS)
+        count++;
+    return count;
+}
+
+/* Notes a donor of the model; whether it is rendered with these weights now, and was not before. */
+static bool note_weights(struct model *model, struct weights donor)
+{
+    const int now = weights_now(model);
+    struct weights *at = model->weights;
+    int i = 0;
+    while (i < model->count && at[i].hash != donor.hash)
+        i++;
+    const bool known = i < now;
+    if (i < model->count && donor.created_ms <= at[i].created_ms)
+        return false;
+    if (i == WEIGHTS_MAX && donor.created_ms <= at[--i].created_ms)
+        return false;
+    if (i == model->count)
+        model->count++;
+    for (; i > 0 && at[i - 1].created_ms <= donor.created_ms; i--)
+        at[i] = at[i - 1];
+    at[i] = donor;
+    return !known && i < weights_now(model);
+}
+
 /* The lock is held. */
 static bool note_model(struct kiln_cache *cache, const struct kiln_donor_row *row, uint64_t weights)
 {
     struct model *model = model_of(cache, row->model);
     if (!model && cache->model_count < MODELS_MAX) {
         model = &cache->models[cache->model_count++];
-        *model = (struct model){.created_ms = INT64_MIN};
+        *model = (struct model){0};
         snprintf(model->name, sizeof model->name, "%s", row->model);
     }
-    if (model && row->created_ms >= model->created_ms) {
-        if (model->weights != weights) /* of 0 as well: it had no donors */
-            kiln_donor_news_all(cache->news);
-        model->created_ms = row->created_ms;
-        model->weights = weights;
-    }
+    if (model && note_weights(model, (struct weights){weights, row->created_ms}))
+        kiln_donor_news_all(cache->news);
     return model != NULL;
 }
 
@@ -152,10 +185,10 @@ static bool wants_words(struct kiln_cache *cache)
 {
     bool wanted = false;
     pthread_mutex_lock(&cache->lock);
-    for (int small = 0; small < 2; small++) {
+    for (int table = 0; table < KILN_REUSE_TABLES; table++) {
         uint32_t count;
         const struct kiln_card_reuse_row *rows =
-            kiln_card_reuse_rows(&cache->card.reuse, small, &count);
+            kiln_card_reuse_rows(&cache->card.reuse, (enum kiln_reuse_table)table, &count);
         for (uint32_t i = 0; i < count; i++)
             wanted = wanted || rows[i].class != KILN_REUSE_SAME_PROMPT;
     }
@@ -436,6 +469,14 @@ static bool turned_off(const struct rules *rules, const char *tenant)
     return off;
 }
 
+static bool renders(const struct model *model, uint64_t weights)
+{
+    for (int i = 0; i < weights_now(model); i++)
+        if (model->weights[i].hash == weights)
+            return true;
+    return false;
+}
+
 /* Why nothing is looked for, or NULL; the lock is held. */
 static const char *silent(struct kiln_cache *cache, const struct kiln_job *job)
 {
@@ -452,7 +493,7 @@ static const char *silent(struct kiln_cache *cache, const struct kiln_job *job)
         return "the model's kiln.json has no table of teleport, or it cannot be read from here";
     if (!model)
         return "no stored latent of the job's model can be a donor";
-    if (reuse->model[0] && hash_of(reuse->model) != model->weights)
+    if (reuse->model[0] && !renders(model, hash_of(reuse->model)))
         return "the table of the model's kiln.json was measured with other weights";
     return NULL;
 }
@@ -470,8 +511,12 @@ struct kiln_donor kiln_cache_look(struct kiln_cache *cache, const struct kiln_jo
     if (!*ret_silent) {
         const struct kiln_donor_stock stock = {cache->index, cache->news, &cache->card,
                                                cache->words};
-        ret = kiln_donor_search(&stock, job, model_of(cache, job->model)->weights, watch,
-                                &ret_look->marks);
+        const struct model *model = model_of(cache, job->model);
+        const char *measured = cache->card.reuse.model; /* "": with any weights */
+        for (int i = 0; i < weights_now(model) && !ret.job; i++)
+            if (!measured[0] || hash_of(measured) == model->weights[i].hash)
+                ret =
+                    kiln_donor_search(&stock, job, model->weights[i].hash, watch, &ret_look->marks);
     }
     pthread_mutex_unlock(&cache->lock);
     if (!*ret_silent)
@@ -511,8 +556,7 @@ bool kiln_cache_outdated(const struct kiln_cache *cache, const struct kiln_reuse
 bool kiln_cache_ready(struct kiln_cache *cache)
 {
     pthread_mutex_lock(&cache->lock);
-    const bool ready =
-        cache->complete && cache->model_count > 0 && cache->card.reuse.row_count > 0;
+    const bool ready = cache->complete && cache->model_count > 0 && cache->card.reuse.row_count > 0;
     pthread_mutex_unlock(&cache->lock);
     return ready;
 }

@@ -1,6 +1,8 @@
 /* rule.c - see rule.h. */
 #include "scheduler/cache/rule.h"
 
+#include <math.h>
+
 #define FLOOR_VARIED 0.95 /* at alike 0, */
 #define FLOOR_HALF 0.70   /* at 50; nothing at 100 */
 
@@ -28,15 +30,51 @@ static bool is_for(const struct kiln_card_reuse_row *row, const struct kiln_job 
            row->loss_whole <= KILN_CARD_LOSS_WHOLE;
 }
 
-bool kiln_reuse_measured(const struct kiln_model_card *card, const struct kiln_job *job,
-                         enum kiln_reuse_class class, bool small)
+/* The tables for donors that are small or not, of which some are only for coarse jobs. */
+static enum kiln_reuse_table table_of(bool small, int number)
 {
-    uint32_t count;
-    const struct kiln_card_reuse_row *rows = kiln_card_reuse_rows(&card->reuse, small, &count);
-    for (uint32_t i = 0; card->reuse.steps == job->steps && i < count; i++)
-        if (is_for(&rows[i], job, class))
-            return true;
-    return false;
+    return small ? KILN_REUSE_SMALL : number == 0 ? KILN_REUSE_OWN : KILN_REUSE_COARSE;
+}
+
+static int tables_of(const struct kiln_model_card *card, const struct kiln_mode *own, bool small)
+{
+    const bool coarse = own->kind == KILN_MODE_COARSE;
+    return small ? coarse : coarse && kiln_mode_same(own, &card->reuse.coarse) ? 2 : 1;
+}
+
+/* What a run costs that begins at this step; INFINITY: it cannot. */
+static double forwards_from(const struct kiln_mode *own, uint32_t steps, uint32_t step, bool coarse)
+{
+    struct kiln_mode mode = *own;
+    const uint32_t small = own->kind == KILN_MODE_COARSE ? own->small : 0;
+    if (coarse != (step < small))
+        return INFINITY;
+    if (!coarse)
+        return steps - step;
+    mode.reused = true;
+    mode.step = step;
+    return kiln_mode_forwards(&mode, steps);
+}
+
+uint32_t kiln_reuse_classes(const struct kiln_model_card *card, const struct kiln_job *job,
+                            bool small, bool any)
+{
+    const struct kiln_mode own = kiln_model_card_mode_of(card, job);
+    const double cost = kiln_mode_forwards(&own, job->steps), floor = kiln_reuse_floor(job->alike);
+    const int tables = card->reuse.steps == job->steps ? tables_of(card, &own, small) : 0;
+    uint32_t classes = 0;
+    for (int t = 0; t < tables; t++) {
+        const enum kiln_reuse_table table = table_of(small, t);
+        uint32_t count;
+        const struct kiln_card_reuse_row *rows = kiln_card_reuse_rows(&card->reuse, table, &count);
+        for (uint32_t i = 0; i < count; i++)
+            if (is_for(&rows[i], job, rows[i].class) &&
+                (any ||
+                 (rows[i].variety >= floor && forwards_from(&own, job->steps, rows[i].depth,
+                                                            table == KILN_REUSE_COARSE) < cost)))
+                classes |= 1u << rows[i].class;
+    }
+    return classes;
 }
 
 static bool holds(const struct kiln_card_reuse_row *row, const struct kiln_job *job,
@@ -65,50 +103,56 @@ bool kiln_reuse_small_size(const struct kiln_model_card *card, const struct kiln
                             card->coarse_size_count, ret);
 }
 
-const struct kiln_card_reuse_row *kiln_reuse_row(const struct kiln_model_card *card,
-                                                 const struct kiln_job *job,
-                                                 const struct kiln_reuse_pool *pool)
+struct kiln_reuse_start kiln_reuse_start(const struct kiln_model_card *card,
+                                         const struct kiln_job *job,
+                                         const struct kiln_reuse_pool *pool)
 {
-    const struct kiln_card_reuse_row *deepest = NULL;
-    uint32_t count;
-    const struct kiln_card_reuse_row *rows =
-        kiln_card_reuse_rows(&card->reuse, pool->small, &count);
-    if (card->reuse.steps != job->steps || !kiln_reuse_wants(job) ||
-        (pool->small && kiln_model_card_mode_of(card, job).kind != KILN_MODE_COARSE))
-        return NULL;
-    for (uint32_t i = 0; i < count; i++)
-        if ((!deepest || rows[i].depth > deepest->depth) && holds(&rows[i], job, pool))
-            deepest = &rows[i];
-    return deepest && job->steps - deepest->depth < kiln_reuse_own_forwards(card, job) ? deepest
-                                                                                       : NULL;
+    const struct kiln_mode own = kiln_model_card_mode_of(card, job);
+    struct kiln_reuse_start best = {.forwards = kiln_mode_forwards(&own, job->steps)};
+    const bool possible = card->reuse.steps == job->steps && kiln_reuse_wants(job);
+    for (int t = 0; possible && t < tables_of(card, &own, pool->small); t++) {
+        const enum kiln_reuse_table table = table_of(pool->small, t);
+        uint32_t count;
+        const struct kiln_card_reuse_row *rows = kiln_card_reuse_rows(&card->reuse, table, &count);
+        for (uint32_t i = 0; i < count; i++) {
+            const bool coarse = table == KILN_REUSE_COARSE;
+            const double forwards = forwards_from(&own, job->steps, rows[i].depth, coarse);
+            if (forwards < best.forwards && holds(&rows[i], job, pool))
+                best = (struct kiln_reuse_start){&rows[i], coarse, forwards};
+        }
+    }
+    return best;
 }
 
 uint32_t kiln_reuse_depth(const struct kiln_model_card *card, const struct kiln_job *job,
                           const struct kiln_reuse_pool *pool)
 {
-    const struct kiln_card_reuse_row *row = kiln_reuse_row(card, job, pool);
+    const struct kiln_card_reuse_row *row = kiln_reuse_start(card, job, pool).row;
     return row ? row->depth : 0;
 }
 
 const char *kiln_reuse_refusal(const struct kiln_model_card *card, const struct kiln_job *job,
                                const struct kiln_reuse_pool *pool)
 {
+    const struct kiln_mode own = kiln_model_card_mode_of(card, job);
     const double floor = kiln_reuse_floor(job->alike);
     bool enough = floor <= 0, fresh = floor <= 0, varied = floor <= 0;
-    uint32_t count;
-    const struct kiln_card_reuse_row *rows =
-        kiln_card_reuse_rows(&card->reuse, pool->small, &count);
-    if (!kiln_reuse_measured(card, job, pool->class, pool->small))
+    if (!(kiln_reuse_classes(card, job, pool->small, true) & 1u << pool->class))
         return "the model's table has no row for them at this size and number of steps";
     if (pool->donors == 0)
         return "none is stored";
-    for (uint32_t i = 0; i < count; i++) {
-        const struct kiln_card_reuse_row *row = &rows[i];
-        if (!is_for(row, job, pool->class) || pool->donors < row->donors)
-            continue;
-        enough = true;
-        fresh = fresh || pool->uses < row->uses;
-        varied = varied || (pool->uses < row->uses && row->variety >= floor);
+    for (int t = 0; t < tables_of(card, &own, pool->small); t++) {
+        uint32_t count;
+        const struct kiln_card_reuse_row *rows =
+            kiln_card_reuse_rows(&card->reuse, table_of(pool->small, t), &count);
+        for (uint32_t i = 0; i < count; i++) {
+            const struct kiln_card_reuse_row *row = &rows[i];
+            if (!is_for(row, job, pool->class) || pool->donors < row->donors)
+                continue;
+            enough = true;
+            fresh = fresh || pool->uses < row->uses;
+            varied = varied || (pool->uses < row->uses && row->variety >= floor);
+        }
     }
     return !enough   ? "too few for any row of the model's table"
            : !fresh  ? "each was used as often as the model's table allows"

@@ -7,7 +7,9 @@
  * if pictures drawn from such a pool are at least 95 % as far from their nearest neighbour, donors
  * included, as full runs are.  A donor that is used up sends the next job on a full run, whose
  * latent is a new donor.  A job that is rendered coarse first may also begin from a latent of its
- * small size, enlarged, which stands for its small phase.
+ * small size, enlarged, which stands for its small phase, or begin the small phase itself some
+ * steps later from a latent of its own size, shrunk.  Steps are those of one schedule: a start at
+ * one of the small steps is one in the small phase, a later one is at the full size.
  *
  * A prompt that was never drawn before has no donor of its class "same_prompt", so a stream without
  * repeats never becomes one of near-copies.
@@ -30,6 +32,13 @@ struct kiln_reuse_pool {
     bool small;    /* of the small size of coarse runs: enlarged before the run begins */
 };
 
+/* Where a run may begin, and what it then costs. */
+struct kiln_reuse_start {
+    const struct kiln_card_reuse_row *row; /* of the card; NULL: it runs in full */
+    bool coarse;                           /* in its small phase */
+    double forwards;                       /* of the full size */
+};
+
 /* The variety that a run must leave, as a share of full runs'. */
 double kiln_reuse_floor(uint32_t alike);
 
@@ -38,22 +47,22 @@ double kiln_reuse_floor(uint32_t alike);
  * keeps no trajectory. */
 bool kiln_reuse_wants(const struct kiln_job *job);
 
-/* Whether any row is for donors of this class, small or not, at the job's size and number of steps.
- */
-bool kiln_reuse_measured(const struct kiln_model_card *card, const struct kiln_job *job,
-                         enum kiln_reuse_class class, bool small);
+/* The classes, a bit each (1 << class), of which a donor, small or not, may be of use to the job by
+ * its size, number of steps, mode and alike.  any: those for which there is any row at its size,
+ * number of steps and mode, as people are told. */
+uint32_t kiln_reuse_classes(const struct kiln_model_card *card, const struct kiln_job *job,
+                            bool small, bool any);
 
 /* The small size of the job, if it is rendered coarse first; else it has no small donors. */
 bool kiln_reuse_small_size(const struct kiln_model_card *card, const struct kiln_job *job,
                            struct kiln_picture_size *ret);
 
-/* The row of the card that lets the job skip the most steps with a donor of the pool, of several
- * the first; NULL: it runs in full.  A run from a donor must cost less than the job's own mode, in
- * forwards of the full size. */
-const struct kiln_card_reuse_row *kiln_reuse_row(const struct kiln_model_card *card,
-                                                 const struct kiln_job *job,
-                                                 const struct kiln_reuse_pool *pool);
-/* The steps of that row, or 0. */
+/* The start with the least cost that the card's rows allow with a donor of the pool, of several the
+ * first.  A run from a donor must cost less than the job's own mode. */
+struct kiln_reuse_start kiln_reuse_start(const struct kiln_model_card *card,
+                                         const struct kiln_job *job,
+                                         const struct kiln_reuse_pool *pool);
+/* The steps that it leaves out, or 0. */
 uint32_t kiln_reuse_depth(const struct kiln_model_card *card, const struct kiln_job *job,
                           const struct kiln_reuse_pool *pool);
 /* What the job's own mode costs, in forwards of the full size. */

@@ -82,6 +82,9 @@ struct kiln_facts *kiln_donor_facts(const struct kiln_reuse_words *words, const 
 
 /* --- the search ------------------------------------------------------------------------------- */
 
+#define SAME (1u << KILN_REUSE_SAME_PROMPT)
+#define WORDED (1u << KILN_REUSE_REWORDED | 1u << KILN_REUSE_DONOR_SAYS_MORE)
+
 struct search {
     const struct kiln_donor_index *index;
     const struct kiln_model_card *card;
@@ -90,9 +93,9 @@ struct search {
     const struct kiln_search_watch *watch;
     const char *hash;
     struct kiln_facts *facts; /* of the job's prompt, if another class than the same is measured */
-    bool wanted[KILN_REUSE_CLASS_COUNT];
     uint32_t judged, bytes;
     struct kiln_donor best;
+    double forwards; /* that a run from it costs */
 };
 
 struct found {
@@ -177,37 +180,19 @@ static void watch_others(struct search *search, const struct kiln_donor_keys *ke
         }
 }
 
-/* Which classes are looked for. */
-static void set_wanted(struct search *search, bool small)
-{
-    for (int class = KILN_REUSE_SAME_PROMPT; class < KILN_REUSE_CLASS_COUNT; class ++)
-        search->wanted[class] =
-            kiln_reuse_measured(search->card, search->job, (enum kiln_reuse_class) class, small);
-}
-
-/* Whether donors of another class than the same prompt are looked for. */
-static bool needs_facts(const struct kiln_model_card *card, const struct kiln_job *job, bool small)
-{
-    for (int class = KILN_REUSE_SAME_PROMPT + 1; class < KILN_REUSE_CLASS_COUNT; class ++)
-        if (kiln_reuse_measured(card, job, (enum kiln_reuse_class) class, small))
-            return true;
-    return false;
-}
-
 /* The better of what was best and what the donors of this kind allow. */
-static void look(struct search *search, const struct kiln_donor_kind *kind, bool small)
+static void look(struct search *search, const struct kiln_donor_kind *kind, bool small,
+                 uint32_t classes)
 {
     const struct kiln_job *job = search->job;
     struct found founds[KILN_REUSE_CLASS_COUNT] = {0};
     struct kiln_donor_keys keys;
-    set_wanted(search, small);
     kiln_donor_keys(kind, search->hash, job->negative_prompt, search->facts, &keys);
-    if (search->wanted[KILN_REUSE_SAME_PROMPT])
+    if (classes & SAME)
         add_prompt(search, keys.at[KILN_DONOR_EXACT], &founds[KILN_REUSE_SAME_PROMPT]);
-    if (keys.worded && search->wanted[KILN_REUSE_CANONICAL])
+    if (keys.worded && classes & 1u << KILN_REUSE_CANONICAL)
         find_canonical(search, &keys, &founds[KILN_REUSE_CANONICAL]);
-    if (keys.worded &&
-        (search->wanted[KILN_REUSE_REWORDED] || search->wanted[KILN_REUSE_DONOR_SAYS_MORE]))
+    if (keys.worded && classes & WORDED)
         find_worded(search, &keys, founds);
     if (keys.worded && search->watch && search->watch->prompt)
         watch_others(search, &keys);
@@ -215,14 +200,21 @@ static void look(struct search *search, const struct kiln_donor_kind *kind, bool
         struct found *found = &founds[class];
         found->pool.class = (enum kiln_reuse_class) class;
         found->pool.small = small;
-        const struct kiln_card_reuse_row *row =
-            found->pool.donors ? kiln_reuse_row(search->card, job, &found->pool) : NULL;
-        const uint32_t depth = row ? row->depth : 0;
+        const struct kiln_reuse_start start =
+            found->pool.donors ? kiln_reuse_start(search->card, job, &found->pool)
+                               : (struct kiln_reuse_start){0};
+        const uint32_t depth = start.row ? start.row->depth : 0;
         if (search->watch && search->watch->pool)
             search->watch->pool(search->watch->arg, kind, &found->pool, depth,
                                 depth ? NULL : kiln_reuse_refusal(search->card, job, &found->pool));
-        if (depth > search->best.step)
-            search->best = (struct kiln_donor){found->job, depth, class, row->variety};
+        if (!depth || (search->best.job && start.forwards >= search->forwards))
+            continue;
+        search->forwards = start.forwards;
+        search->best = (struct kiln_donor){.job = found->job,
+                                           .step = depth,
+                                           .hit = class,
+                                           .variety = start.row->variety,
+                                           .coarse = start.coarse};
     }
 }
 
@@ -245,24 +237,31 @@ struct kiln_donor kiln_donor_search(const struct kiln_donor_stock *stock,
                                    .height = job->height,
                                    .steps = job->steps};
     struct kiln_picture_size size;
-    const bool small = card->reuse.small_count > 0 && kiln_reuse_small_size(card, job, &size);
+    const bool any = watch != NULL; /* for people, also what cannot be of use */
+    const uint32_t classes = kiln_reuse_classes(card, job, false, any);
+    const uint32_t small = card->reuse.small_count > 0 && kiln_reuse_small_size(card, job, &size)
+                               ? kiln_reuse_classes(card, job, true, any)
+                               : 0;
+    *ret_marks = (struct kiln_reuse_marks){0};
+    if (!(classes | small) && !watch)
+        return search.best;
     kiln_prompt_hash(kiln_job_drawn(job), job->negative_prompt, hash);
-    if (needs_facts(card, job, false) || (small && needs_facts(card, job, true)))
+    if ((classes | small) & ~SAME)
         search.facts = kiln_donor_facts(stock->words, kiln_job_drawn(job));
     *ret_marks = kiln_donor_marks(hash, search.facts);
     if (!watch && stock->news && !kiln_donor_news_ever(stock->news, ret_marks)) {
         kiln_facts_free(search.facts);
         return search.best;
     }
-    look(&search, &kind, false);
+    look(&search, &kind, false, classes);
     kind.coarse = true;
     if (job->mode.kind != KILN_MODE_EXACT) /* an exact picture begins from exact ones alone */
-        look(&search, &kind, false);
+        look(&search, &kind, false, classes);
     kind.coarse = false;
     if (small) {
         kind.width = size.width;
         kind.height = size.height;
-        look(&search, &kind, true);
+        look(&search, &kind, true, small);
     }
     kiln_facts_free(search.facts);
     return search.best;

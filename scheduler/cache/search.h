@@ -55,7 +55,7 @@ struct kiln_donor_stock {
     const struct kiln_reuse_words *words; /* NULL: only the same prompt */
 };
 
-/* The donor that allows the most steps to be skipped, of several the one in the class of most
+/* The donor from which a run costs the least, of several the one in the class of most
  * trust, and of these the one used least.  donor.job 0: none.  weights: the hash of the files that
  * render the job's model now.  watch may be NULL.  *ret_marks: by which the job was looked up. */
 struct kiln_donor kiln_donor_search(const struct kiln_donor_stock *stock,

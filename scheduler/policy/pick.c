@@ -76,7 +76,8 @@ static void take(struct kiln_policy *p, uint32_t worker_slot, const struct pol_c
         uint32_t tenant = p->queues[p->jobs[job].queue].tenant;
         kiln_policy_job_unready(p, job);
         kiln_policy_charge(p, tenant, ret->compute_s / count);
-        ret->looks[ret->count] = p->jobs[job].look;
+        ret->looks[ret->count] =
+            p->jobs[job].unplaced ? (struct kiln_reuse_look){0} : p->jobs[job].look;
         ret->ids[ret->count++] = p->jobs[job].id;
         kiln_policy_drop_job(p, job);
     }

@@ -181,27 +181,33 @@ static struct kiln_policy_job describe(const struct kiln_policy *p, uint32_t slo
                                     .steps = group->steps,
                                     .mode = group->mode,
                                     .skip = group->skip,
+                                    .skip_coarse = group->skip_coarse,
                                     .guidance = group->guidance,
                                     .priority = j->priority,
                                     .alone = group->alone};
 }
 
-void kiln_policy_expect(struct kiln_policy *p, uint64_t id, uint32_t skip,
+void kiln_policy_expect(struct kiln_policy *p, uint64_t id, const struct kiln_donor *donor,
                         const struct kiln_reuse_look *look)
 {
+    const uint32_t skip = donor->job ? donor->step : 0;
     const uint32_t slot = kiln_policy_find_job(p, id);
     if (slot == KILN_NONE)
         return;
     struct pol_job *j = &p->jobs[slot];
     j->look = *look;
+    j->unplaced = false;
     const uint32_t old = j->queue, tenant = p->queues[old].tenant;
     const struct pol_group *group = &p->groups[p->queues[old].group];
-    if (group->skip == skip || group->alone || group->avoid)
+    const bool coarse = skip > 0 && donor->coarse;
+    if ((group->skip == skip && group->skip_coarse == coarse) || group->alone || group->avoid)
         return;
     struct kiln_policy_job other = describe(p, slot);
     other.skip = skip;
+    other.skip_coarse = coarse;
     const uint32_t queue = queue_for(p, &other);
-    if (queue == KILN_NONE) /* no room for the group: it is an expectation only */
+    j->unplaced = queue == KILN_NONE;
+    if (j->unplaced) /* no room for the group: it is an expectation only */
         return;
     p->queues[queue].refs++;
     if (j->wake_ms == 0) {

@@ -53,6 +53,7 @@ struct kiln_policy_job {
     uint32_t width, height, steps;
     const char *mode; /* its text; NULL or "" = exact */
     uint32_t skip;    /* steps that a stored latent is expected to save; 0 = none */
+    bool skip_coarse; /* small steps of a run that stays coarse first */
     bool asks;        /* whether it may begin from one is to be looked up before it goes */
     double guidance;
     int32_t priority;
@@ -93,7 +94,8 @@ struct kiln_policy_pick {
     char worker[KILN_NAME_MAX + 1];
     uint64_t tag; /* names the assignment until kiln_policy_release */
     uint64_t ids[KILN_ASSIGN_MAX];
-    struct kiln_reuse_look looks[KILN_ASSIGN_MAX]; /* of each, the last that was said of it */
+    struct kiln_reuse_look looks[KILN_ASSIGN_MAX]; /* of each, the last that was said of
+                                                      it; zero: look again */
     uint32_t count, skip;                          /* skip: steps that all are expected to save */
     enum kiln_policy_rule rule;
     double compute_s, switch_s; /* expected */
@@ -112,10 +114,10 @@ void kiln_policy_free(struct kiln_policy *policy); /* accepts NULL */
  * where it came from; try again when others have gone). */
 int kiln_policy_add(struct kiln_policy *policy, const struct kiln_policy_job *job,
                     struct kiln_error *err) KILN_MUST_CHECK;
-/* The job is expected to begin from a stored latent so late; 0: it runs in full.  It keeps its
- * place among the waiting jobs.  Without effect on one that is not known, or has failed before.
- * look: how that was found out; copied. */
-void kiln_policy_expect(struct kiln_policy *policy, uint64_t id, uint32_t skip,
+/* The job is expected to begin from this donor; job 0: it runs in full.  It keeps its place among
+ * the waiting jobs.  Without effect on one that is not known, or has failed before.  look: how that
+ * was found out; copied. */
+void kiln_policy_expect(struct kiln_policy *policy, uint64_t id, const struct kiln_donor *donor,
                         const struct kiln_reuse_look *look);
 /* Jobs that ask and are among the first that go of their kind, and of which the last look is
  * outdated, by rank; returns how many, at most max.  Looks at KILN_POLICY_SOON jobs at most. */

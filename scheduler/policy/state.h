@@ -52,6 +52,7 @@ struct pol_job {
     bool has_deadline; /* job_due contains it */
     bool later;        /* counted in the coarse buckets */
     bool asks;         /* for a stored latent */
+    bool unplaced;     /* its look found a latent, but its group has no room */
     struct kiln_reuse_look look;
     /* 72 bytes; two treap nodes (64) and the slot table (12 to 16) come on top */
 };
@@ -66,7 +67,8 @@ struct pol_group {
     uint32_t set, width, height, steps;
     char mode[KILN_MODE_MAX]; /* "" = exact */
     uint32_t minor;           /* of workers that know the mode */
-    uint32_t skip;            /* steps that stored latents are expected to save */
+    uint32_t skip;            /* steps that stored latents are expected to save, */
+    bool skip_coarse;         /* small ones of coarse runs */
     char runs[KILN_MODE_MAX]; /* the mode in which it is expected to run, which it costs */
     double guidance;
     uint32_t queues;   /* root */

@@ -127,11 +127,27 @@ static bool is_sought(const struct kiln_policy *p, uint32_t group)
     return p->groups[group].avoid != 0 && p->sets[p->groups[group].set].file_count > 0;
 }
 
+/* The mode in which the job is expected to run.  What coarse=auto means is not known here: its
+ * small steps, at most a tenth of the run, are not taken off. */
+static void expected_mode(const struct kiln_policy_job *job, char ret[KILN_MODE_MAX])
+{
+    struct kiln_mode mode = {.kind = KILN_MODE_START_STEP};
+    const char *own = job->mode ? job->mode : "";
+    snprintf(ret, KILN_MODE_MAX, "%s", own);
+    if (job->skip == 0 ||
+        (job->skip_coarse && !(kiln_mode_parse(own, &mode) && mode.kind == KILN_MODE_COARSE)))
+        return;
+    mode.step = job->skip;
+    mode.reused = true;
+    kiln_mode_text(&mode, ret);
+}
+
 uint32_t kiln_policy_get_group(struct kiln_policy *p, uint32_t set,
                                const struct kiln_policy_job *job)
 {
     const uint32_t avoid = kiln_policy_name_hash(job->avoid);
-    uint32_t words[7] = {set, job->width, job->height, job->steps, job->skip, job->alone, avoid};
+    uint32_t words[8] = {set,       job->width,       job->height, job->steps,
+                         job->skip, job->skip_coarse, job->alone,  avoid};
     uint32_t hash = kiln_hash_bytes(0, words, sizeof(words));
     hash = kiln_hash_bytes(hash, &job->guidance, sizeof(job->guidance));
     const char *mode = job->mode ? job->mode : "";
@@ -140,8 +156,9 @@ uint32_t kiln_policy_get_group(struct kiln_policy *p, uint32_t set,
     for (; slot != KILN_NONE; slot = kiln_slots_next(&p->group_slots, slot)) {
         const struct pol_group *g = &p->groups[slot];
         if (g->set == set && g->width == job->width && g->height == job->height &&
-            g->steps == job->steps && g->skip == job->skip && g->guidance == job->guidance &&
-            g->alone == job->alone && g->avoid == avoid && strcmp(g->mode, mode) == 0)
+            g->steps == job->steps && g->skip == job->skip && g->skip_coarse == job->skip_coarse &&
+            g->guidance == job->guidance && g->alone == job->alone && g->avoid == avoid &&
+            strcmp(g->mode, mode) == 0)
             break;
     }
     if (slot != KILN_NONE || strlen(mode) >= KILN_MODE_MAX ||
@@ -152,6 +169,7 @@ uint32_t kiln_policy_get_group(struct kiln_policy *p, uint32_t set,
                                          .height = job->height,
                                          .steps = job->steps,
                                          .skip = job->skip,
+                                         .skip_coarse = job->skip_coarse,
                                          .guidance = job->guidance,
                                          .alone = job->alone,
                                          .avoid = avoid,
@@ -163,11 +181,7 @@ uint32_t kiln_policy_get_group(struct kiln_policy *p, uint32_t set,
     if (p->sets[set].file_count > 0 && p->groups[slot].minor < KILN_WIRE_MINOR_FILES)
         p->groups[slot].minor = KILN_WIRE_MINOR_FILES;
     p->sought += is_sought(p, slot);
-    read = (struct kiln_mode){.kind = KILN_MODE_START_STEP, .step = job->skip, .reused = true};
-    if (job->skip > 0)
-        kiln_mode_text(&read, p->groups[slot].runs);
-    else
-        snprintf(p->groups[slot].runs, KILN_MODE_MAX, "%s", mode);
+    expected_mode(job, p->groups[slot].runs);
     p->sets[set].refs++;
     return slot;
 }

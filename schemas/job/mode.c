@@ -11,6 +11,7 @@
 /* How far u may be off for a sigma of four decimals: half a digit times the steepest slope, 3. */
 #define SIGMA_SLACK (3 * 0.5e-4)
 #define VARIETY "variety="
+#define COARSE_DONOR ",teleport="
 #define HALF_COST 0.25 /* of a step at half the side: it has a quarter of the tokens */
 
 static const char *start_word(const struct kiln_mode *mode)
@@ -42,6 +43,16 @@ const char *kiln_mode_steps_text(const struct kiln_mode *mode, char ret[KILN_MOD
     return ret;
 }
 
+/* Appends the step of a run from donors, and how several of them are combined. */
+static int reused_text(const struct kiln_mode *mode, char *out, size_t room)
+{
+    int len = snprintf(out, room, "%s=%u", start_word(mode), mode->step);
+    if (mode->reused && mode->combine != KILN_COMBINE_SINGLE)
+        len += snprintf(out + len, room - (size_t)len, ",%s=%u", kiln_combine_name(mode->combine),
+                        mode->donors);
+    return len;
+}
+
 /* Without variety. */
 static size_t plain_text(const struct kiln_mode *mode, char ret[KILN_MODE_MAX])
 {
@@ -58,12 +69,13 @@ static size_t plain_text(const struct kiln_mode *mode, char ret[KILN_MODE_MAX])
         len = snprintf(ret, KILN_MODE_MAX, "coarse=%s", kiln_mode_steps_text(mode, steps));
         if (mode->sigma != KILN_COARSE_SIGMA)
             len += snprintf(ret + len, KILN_MODE_MAX - (size_t)len, "@%.4g", mode->sigma);
+        if (mode->reused) {
+            ret[len++] = ',';
+            len += reused_text(mode, ret + len, KILN_MODE_MAX - (size_t)len);
+        }
         break;
     case KILN_MODE_START_STEP:
-        len = snprintf(ret, KILN_MODE_MAX, "%s=%u", start_word(mode), mode->step);
-        if (mode->reused && mode->combine != KILN_COMBINE_SINGLE)
-            len += snprintf(ret + len, KILN_MODE_MAX - (size_t)len, ",%s=%u",
-                            kiln_combine_name(mode->combine), mode->donors);
+        len = reused_text(mode, ret, KILN_MODE_MAX);
         break;
     case KILN_MODE_START_SIGMA:
         len = snprintf(ret, KILN_MODE_MAX, "%s@%.4g", start_word(mode), mode->sigma);
@@ -141,14 +153,22 @@ bool kiln_mode_variety(double variety, double *ret)
     return *ret >= 0 && *ret <= 1;
 }
 
-/* A sigma or a variety, above 0, to the end of the text. */
+/* A sigma or a variety, above 0, moving *text behind it. */
+static bool read_part(const char **text, double *ret)
+{
+    const size_t len = strspn(*text, "0123456789.");
+    const char *from = *text;
+    char *end;
+    if (len == 0 || len > 8)
+        return false;
+    *text += len;
+    return kiln_mode_sigma(strtod(from, &end), ret) && end == *text;
+}
+
+/* The same to the end of the text. */
 static bool read_sigma(const char *text, double *ret)
 {
-    size_t len = strspn(text, "0123456789.");
-    char *end;
-    if (len == 0 || len > 8 || text[len])
-        return false;
-    return kiln_mode_sigma(strtod(text, &end), ret) && !*end;
+    return read_part(&text, ret) && !*text;
 }
 
 /* ",WAY=N" behind the step of a run from several donors, to the end of the text. */
@@ -180,6 +200,24 @@ static bool read_start(const char *text, struct kiln_mode *ret)
     return *text == '@' && read_sigma(text + 1, &ret->sigma);
 }
 
+/* Behind the steps of a coarse run: its hand-over and its donor, to the end of the text. */
+static bool read_coarse_rest(const char *text, struct kiln_mode *ret)
+{
+    if (*text == '@') {
+        text++;
+        if (!read_part(&text, &ret->sigma) || !(ret->sigma < 1))
+            return false;
+    }
+    if (!*text)
+        return true;
+    ret->reused = true;
+    if (strncmp(text, COARSE_DONOR, strlen(COARSE_DONOR)) != 0)
+        return false;
+    text += strlen(COARSE_DONOR);
+    return read_steps(&text, 1, &ret->step) && ret->step < ret->small &&
+           (!*text || read_combined(text, ret));
+}
+
 static bool read_plain(const char *text, struct kiln_mode *ret)
 {
     *ret = (struct kiln_mode){.kind = KILN_MODE_EXACT};
@@ -190,9 +228,7 @@ static bool read_plain(const char *text, struct kiln_mode *ret)
         ret->kind = KILN_MODE_COARSE_AUTO;
         if (strcmp(text, "auto") == 0)
             return true;
-        if (!read_levels(&text, ret))
-            return false;
-        return !*text || (*text == '@' && read_sigma(text + 1, &ret->sigma) && ret->sigma < 1);
+        return read_levels(&text, ret) && read_coarse_rest(text, ret);
     }
     const size_t len = strcspn(text, "=@");
     for (int way = 0; way < 4; way++) {
@@ -297,7 +333,8 @@ double kiln_mode_forwards(const struct kiln_mode *mode, uint32_t steps)
 {
     switch (mode->kind) {
     case KILN_MODE_COARSE:
-        return kiln_mode_begun_forwards(mode, mode->small + mode->middle + mode->full);
+        return kiln_mode_begun_forwards(mode, mode->small + mode->middle + mode->full) -
+               (mode->reused ? kiln_mode_begun_forwards(mode, mode->step) : 0);
     case KILN_MODE_START_STEP:
     case KILN_MODE_START_SIGMA:
         return steps_left(mode, steps) + (mode->edited ? KILN_EDIT_FORWARDS : 0);

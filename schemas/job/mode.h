@@ -26,6 +26,9 @@
  *   "teleport=2,lerp=3"
  *                     from the latents of three jobs, which became one; "slerp", "tree" likewise
  *                     (enum kiln_combine)
+ *   "coarse=4+3,teleport=1"
+ *                     as coarse=4+3, but its first 1 of 4 small steps is left out: it begins at the
+ *                     small size from the latent of a job that the cache chose; ",lerp=3" likewise
  *   "variety=0.3"     noise on the features of the prompt in the first steps, so that pictures of
  *                     different seeds differ more; behind another mode "coarse=4+3,variety=0.3"
  *
@@ -71,11 +74,11 @@ struct kiln_mode {
     /* COARSE: steps at the smallest size, at the middle one (0: there is none), and at the full
      * one; 1 .. KILN_STEPS_MAX each. */
     uint32_t small, middle, full;
-    uint32_t step;             /* START_STEP: 0 .. KILN_STEPS_MAX - 1 */
-    double sigma;              /* COARSE: below 1; START_SIGMA: at most 1; above 0, four decimals */
-    bool masked;               /* START_STEP, START_SIGMA: a mask keeps a part of the start, */
-    bool edited;               /* or the start gets a difference first; not both */
-    bool reused;               /* START_STEP: the cache chose the start */
+    uint32_t step; /* START_STEP: 0 .. KILN_STEPS_MAX - 1; COARSE, reused: 1 .. small - 1 */
+    double sigma;  /* COARSE: below 1; START_SIGMA: at most 1; above 0, four decimals */
+    bool masked;   /* START_STEP, START_SIGMA: a mask keeps a part of the start, */
+    bool edited;   /* or the start gets a difference first; not both */
+    bool reused;   /* START_STEP, COARSE: the cache chose the start */
     enum kiln_combine combine; /* reused: not SINGLE if it is of several latents: */
     uint32_t donors;           /* 2 .. KILN_COMBINE_MAX; else 0 */
     double variety; /* 0 .. 1, four decimals; 0: none.  EXACT with variety is not exact */
@@ -113,8 +116,12 @@ uint32_t kiln_mode_minor(const struct kiln_mode *mode);
 #define KILN_MODE_MINOR_VARIETY 9 /* and masks */
 #define KILN_MODE_MINOR_DONORS 11 /* that begin from a donor; others render the job in full */
 #define KILN_MODE_MINOR_MIDDLE 15 /* coarse first with a third level */
+#define KILN_MODE_MINOR_DONORS_COARSE                                                              \
+    17 /* donors of the small phase; others would run from them                                    \
+          at the full size, so they are not told */
 #define KILN_MODE_MINOR_ALL KILN_MODE_MINOR_MIDDLE /* of a worker that knows all modes */
-/* Whether the job needs a start. */
+/* Whether the job needs a start. A coarse run from a donor, whose job needs none, does not count.
+ */
 bool kiln_mode_starts(const struct kiln_mode *mode);
 /* The cost of a run of `steps` in forwards of the full size, for estimates before anything was
  * measured: a step at half the side counts a quarter, one at a quarter of it a sixteenth.

@@ -47,8 +47,9 @@ static void write_job(struct kiln_text *out, const struct kiln_job *job)
                      job->index, (long long)job->created_ms);
     kiln_text_json(out, batch, strlen(batch));
     if (job->donor.job)
-        kiln_text_printf(out, ",\"donor\":%llu,\"donor_step\":%u,\"donor_class\":%d",
-                         (unsigned long long)job->donor.job, job->donor.step, job->donor.hit);
+        kiln_text_printf(out, ",\"donor\":%llu,\"donor_step\":%u,\"donor_class\":%d%s",
+                         (unsigned long long)job->donor.job, job->donor.step, job->donor.hit,
+                         job->donor.coarse ? ",\"donor_coarse\":true" : "");
     if (kiln_job_names_parent(job))
         kiln_text_printf(out, ",\"parent\":%llu", (unsigned long long)job->parent);
     if (kiln_job_added(job) > 0)
@@ -112,6 +113,7 @@ struct envelope {
     uint32_t attempt, index, donor_step, donor_class, added;
     int64_t created_ms;
     char batch[KILN_BATCH_NAME_MAX + 1];
+    bool donor_coarse;
 };
 
 static const struct kiln_wire_field envelope_fields[] = {
@@ -125,6 +127,7 @@ static const struct kiln_wire_field envelope_fields[] = {
     KILN_WIRE_FIELD(struct envelope, donor, KILN_WIRE_ROW, false),
     KILN_WIRE_FIELD(struct envelope, donor_step, KILN_WIRE_U32, false),
     KILN_WIRE_FIELD(struct envelope, donor_class, KILN_WIRE_U32, false),
+    KILN_WIRE_FIELD(struct envelope, donor_coarse, KILN_WIRE_BOOL, false),
     KILN_WIRE_FIELD(struct envelope, added, KILN_WIRE_U32, false),
 };
 static const struct kiln_wire_table envelope_table = {
@@ -217,8 +220,10 @@ static int read_job(const struct kiln_json_value *object, struct kiln_job *job,
     job->index = envelope.index;
     job->created_ms = envelope.created_ms;
     if (envelope.donor)
-        job->donor =
-            (struct kiln_donor){envelope.donor, envelope.donor_step, (int)envelope.donor_class, 0};
+        job->donor = (struct kiln_donor){.job = envelope.donor,
+                                         .step = envelope.donor_step,
+                                         .hit = (int)envelope.donor_class,
+                                         .coarse = envelope.donor_coarse};
     if (envelope.parent)
         job->parent = envelope.parent;
     job->state = KILN_JOB_ASSIGNED;

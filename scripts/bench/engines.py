@@ -59,7 +59,7 @@ class Batch(ctypes.Structure):
                 ("by_difference", ctypes.c_int32), ("step_loras", ctypes.c_void_p),
                 ("step_lora_count", ctypes.c_int32),
                 ("step_transformers", ctypes.c_void_p),
-                ("step_transformer_count", ctypes.c_int32)]
+                ("step_transformer_count", ctypes.c_int32), ("coarse_skip", ctypes.c_int32)]
 
 
 class Output(ctypes.Structure):

@@ -70,6 +70,25 @@ says 'for small ones list the prompts: --prompts FILE --half'
 fails 65 kiln cache build --template x --set size=64x64 --half
 says 'half: coarse runs of 64x64 have no small size in kiln.json'
 
+# --- a coarse run that leaves out small steps
+mkdir early
+sed 's/}$/}/;$s/}}$/, "coarse": {"mode": "4+2", "rows": [{"class": "same_prompt", "depth": 1, "donors": 1, "uses": 8, "variety": 1, "loss": [0, 0], "for": ["128x128"]}]}}}/' model/kiln.json >early/kiln.json
+cp early/kiln.json model/kiln.json
+large 'an early fox' 7101 4+2 0 # the donor
+hit 'an early fox' 0 coarse=4+2,teleport=1 '"size":"128x128","coarse":"4+2"'
+job=$(sql "SELECT max(job_id) FROM image WHERE mode = 'coarse=4+2,teleport=1'")
+ok kiln show "$job"
+says "mode       coarse=4+2, rendered coarse=4+2,teleport=1, cost of 2.75 full steps" out.txt
+says "(same_prompt) at sigma 0.875, saved 0.25 of 3 steps" out.txt
+large 'an early fox' 7102 4+3 0
+[ "$drawn" = "coarse=4+3||0" ] || die "a run of another mode began from it: $drawn"
+large 'an early fox' 7103 off 0
+[ "$drawn" = "||0" ] || die "an exact job began from a coarse one: $drawn"
+ok kiln cache why "$job"
+says "save 1 of 8 steps, small ones of its coarse run" out.txt
+# What began so is no donor: the first one alone is.
+[ "$(sql "SELECT count(DISTINCT donor) FROM image WHERE prompt = 'an early fox' AND donor IS NOT NULL")" = 1 ] || die "a run from a donor is a donor"
+
 # --- a model without a table
 mkdir bare
 echo '{}' >bare/kiln.json

@@ -58,6 +58,7 @@ struct way {
     const char *name;
     int start, start_step, rest_steps;
     double sigma;
+    int coarse_skip; /* small steps that the latents stand for */
     bool from_picture, masked, varied, coarse, middle, edited;
     float guidance;
     double renewed; /* the share of its noise that each step replaces */
@@ -77,6 +78,12 @@ static const struct way ways[] = {
      .sigma = 0.75,
      .rest_steps = 3,
      .coarse = true},
+    {.name = "coarse 4+2 without its first 2 steps",
+     .start = DIFFUSIONZ_FROM_SIGMA,
+     .sigma = 0.75,
+     .rest_steps = 2,
+     .coarse = true,
+     .coarse_skip = 2},
     {.name = "coarse 4+2, variety",
      .start = DIFFUSIONZ_FROM_SIGMA,
      .sigma = 0.75,
@@ -113,7 +120,8 @@ static DiffusionZBatch batch_of(const struct way *way, DiffusionZItem items[ITEM
     renewed = way->renewed;
     const int small = way->middle ? SIDE / 4 : way->coarse ? SIDE / 2 : 0;
     for (int i = 0; i < ITEMS; i++) {
-        const bool own = way->start != DIFFUSIONZ_FROM_NOISE && !way->coarse;
+        const bool own =
+            way->coarse_skip > 0 || (way->start != DIFFUSIONZ_FROM_NOISE && !way->coarse);
         items[i] = (DiffusionZItem){.prompt = prompts[i], .seed = (uint64_t)i + 1};
         if (own && way->from_picture && i % 2 == 0)
             items[i].start_rgb = picture;
@@ -139,6 +147,7 @@ static DiffusionZBatch batch_of(const struct way *way, DiffusionZItem items[ITEM
                              .coarse_steps = way->middle   ? 3
                                              : way->coarse ? 4
                                                            : 0,
+                             .coarse_skip = way->coarse_skip,
                              .coarse_width = small,
                              .coarse_height = small,
                              .middle_steps = way->middle,

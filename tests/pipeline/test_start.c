@@ -278,6 +278,12 @@ static void neighbours_with_other_starts_change_nothing(void **state)
 static void neighbours_of_a_coarse_picture_change_nothing(void **state)
 {
     (void)state;
+    DiffusionZItem started[4] = {items[0], items[1], items[2], items[3]};
+    for (int i = 0; i < 4; i++)
+        started[i].start_latent = latents[3 - i];
+    DiffusionZBatch late = coarse_of(started, 4);
+    late.coarse_skip = 1;
+    expect_neighbours_change_nothing(&late);
     for (int levels = 2; levels <= 3; levels++) {
         DiffusionZBatch b = levels_of(levels, items, 4);
         expect_neighbours_change_nothing(&b);
@@ -367,20 +373,24 @@ static void predict(DiffusionZBatch b, int k, int width, int height, float *ret)
     diffusionz_release_outputs(&out, 1);
 }
 
-/* By hand: the first steps of a small exact run; with a third level the next step of a run at the
- * middle size, which starts from the prediction of these; then a run that starts from the last
- * prediction. */
+/* By hand: the first steps of a small exact run, or without its first step of one from a start;
+ * with a third level the next step of a run at the middle size, which starts from the prediction of
+ * these; then a run that starts from the last prediction. */
 static void a_coarse_run_is_a_run_at_each_size(void **state)
 {
     (void)state;
     static float middle[VALUES], large[VALUES];
-    for (int levels = 2; levels <= 3; levels++) {
+    for (int kind = 0; kind < 3; kind++) {
+        const int levels = kind == 1 ? 3 : 2, skip = kind == 2;
         DiffusionZItem item = items[0];
         DiffusionZBatch b = batch_of(&item, 1);
         DiffusionZOutput whole, rest;
         b.width = b.height = SMALL;
+        b.start = skip ? DIFFUSIONZ_FROM_STEP : DIFFUSIONZ_FROM_NOISE;
+        b.start_step = skip;
+        item.start_latent = skip ? latents[1] : NULL; /* as much of it as is small */
         if (levels == 2)
-            predict(b, 1, WIDE, HIGH, large);
+            predict(b, 1 - skip, WIDE, HIGH, large);
         else
             predict(b, 0, MIDDLE, HIGH, middle);
         if (levels == 3) {
@@ -397,8 +407,9 @@ static void a_coarse_run_is_a_run_at_each_size(void **state)
         b.start_sigma = 0.75;
         b.rest_steps = 3;
         run(&b, &rest);
-        item.start_latent = NULL;
+        item.start_latent = skip ? latents[1] : NULL;
         b = levels_of(levels, &item, 1);
+        b.coarse_skip = skip;
         run(&b, &whole);
         assert_int_equal(whole.error_code, 0);
         assert_near(whole.latent, rest.latent, VALUES);

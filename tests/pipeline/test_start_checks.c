@@ -116,6 +116,30 @@ static void coarse_runs_are_refused_by_name(void **state)
     expect_field(b, KILN_BAD_INPUT, "coarse size 64 x 80: must not exceed the picture's 128 x 64");
 }
 
+static void coarse_steps_left_out_are_refused_by_name(void **state)
+{
+    (void)state;
+    DiffusionZBatch b = coarse();
+    b.coarse_skip = -1;
+    expect_field(b, KILN_BAD_INPUT, "-1 coarse steps left out: must be 0 or below the 4 coarse");
+    b.coarse_skip = 4;
+    expect_field(b, KILN_BAD_INPUT, "4 coarse steps left out");
+    b = batch_of(&plain);
+    b.coarse_skip = 1;
+    expect_field(b, KILN_BAD_INPUT, "1 coarse steps left out: must be 0 or below the 0 coarse");
+    b = coarse();
+    b.coarse_skip = 1;
+    expect(b, KILN_BAD_INPUT, "item 0: the start is missing");
+    assert_int_equal(diffusionz_forwards(ctx, &b), 3 + 3);
+    assert_float_equal(diffusionz_start_sigma(ctx, &b), 0.9545, 1e-4);
+    DiffusionZItem picture = {.prompt = "a star", .start_rgb = rgb}, masked = started;
+    b.items = &picture;
+    expect(b, KILN_BAD_INPUT, "item 0: coarse steps are left out by starts from latents alone");
+    masked.start_mask = latent;
+    b.items = &masked;
+    expect(b, KILN_BAD_INPUT, "item 0: coarse steps are left out by starts from latents alone");
+}
+
 static void third_levels_are_refused_by_name(void **state)
 {
     (void)state;
@@ -359,6 +383,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(kinds_of_start_are_refused_by_name),
         cmocka_unit_test(coarse_runs_are_refused_by_name),
+        cmocka_unit_test(coarse_steps_left_out_are_refused_by_name),
         cmocka_unit_test(third_levels_are_refused_by_name),
         cmocka_unit_test(starts_of_items_are_refused_by_name),
         cmocka_unit_test(forwards_are_counted),

@@ -12,6 +12,7 @@
 
 #include "scheduler/cache/cache.h"
 #include "schemas/clock.h"
+#include "schemas/job/line.h"
 #include "storage/ledger/read/donors.h"
 #include "tests/support/files.h"
 #include "tests/support/process.h"
@@ -285,6 +286,59 @@ static void two_looks_later_all_is_in_memory(void **state)
     }
 }
 
+/* The donor of a job with this prompt; *ret: its look. */
+static uint64_t look_for(struct kiln_cache *cache, char *model, const char *prompt,
+                         struct kiln_reuse_look *ret)
+{
+    char text[40], nothing[] = "";
+    const char *silent;
+    snprintf(text, sizeof text, "%s", prompt);
+    const struct kiln_job job = {.prompt = text,
+                                 .negative_prompt = nothing,
+                                 .model = model,
+                                 .width = 256,
+                                 .height = 256,
+                                 .steps = 8,
+                                 .teleport = KILN_TELEPORT_AUTO};
+    const struct kiln_donor donor = kiln_cache_look(cache, &job, NULL, &silent, ret);
+    assert_null(silent);
+    return donor.job;
+}
+
+/* Workers whose models of one name differ make donors in turn: those of both are found, and neither
+ * outdates what was looked up before.  A third model does. */
+static void two_models_of_one_name_take_turns(void **state)
+{
+    (void)state;
+    struct kiln_cache *cache;
+    struct kiln_error err;
+    struct kiln_reuse_look missed, look;
+    char *model = kiln_test_sql(rig.stack, "SELECT max(model) FROM kept");
+    sql("UPDATE kept SET model_hash = 'other' WHERE job_id % 2 = 1");
+    kiln_test_ok(kiln_cache_open(rig.stack->config, &cache, &err), err);
+    change(NULL, true, 0, 2);
+    struct kiln_cache_state now = settle(cache, 0);
+    assert_int_equal(look_for(cache, model, "nothing like it", &missed), 0);
+    for (int i = 2; i < 6; i++) {
+        char prompt[40], hash[65], text[200];
+        snprintf(prompt, sizeof prompt, "picture %d", i + 1);
+        kiln_prompt_hash(prompt, "", hash);
+        snprintf(text, sizeof text, "UPDATE kept SET prompt_hash = '%s' WHERE job_id = %llu", hash,
+                 (unsigned long long)first + (unsigned)i);
+        sql(text);
+        change(NULL, true, i, i + 1);
+        now = settle(cache, now.looks + 2);
+        assert_int_equal(look_for(cache, model, prompt, &look), first + (unsigned)i);
+        assert_false(kiln_cache_outdated(cache, &missed));
+    }
+    sql("UPDATE kept SET model_hash = 'third'");
+    change(NULL, true, 6, 7);
+    settle(cache, now.looks + 2);
+    assert_true(kiln_cache_outdated(cache, &missed));
+    kiln_cache_close(cache);
+    free(model);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -295,6 +349,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(another_reader_takes_over_between_pages, connect_writers,
                                         disconnect_writers),
         cmocka_unit_test_setup_teardown(two_looks_later_all_is_in_memory, connect_writers,
+                                        disconnect_writers),
+        cmocka_unit_test_setup_teardown(two_models_of_one_name_take_turns, connect_writers,
                                         disconnect_writers),
     };
     return cmocka_run_group_tests(tests, start, kiln_rig_stop);

@@ -23,7 +23,8 @@ static void add_skip(uint64_t id, uint32_t skip, int64_t queued_ms)
 static void expect(uint64_t id, uint32_t skip)
 {
     const struct kiln_reuse_look look = {.turn = id};
-    kiln_policy_expect(policy, id, skip, &look);
+    const struct kiln_donor donor = {.job = skip, .step = skip};
+    kiln_policy_expect(policy, id, &donor, &look);
 }
 
 static double forwards_s(double forwards)
@@ -103,6 +104,50 @@ static void costs_are_of_the_steps_left(void **state)
     kiln_policy_finish(policy, "w", pick.tag);
     pick = pick_at(20);
     assert_true(pick.ids[0] == 2 && fabs(pick.compute_s - forwards_s(2)) < 1e-9);
+}
+
+/* Small steps of a coarse run cost what they are; what those of coarse=auto are is not known here.
+ */
+static void small_steps_left_out_cost_little(void **state)
+{
+    (void)state;
+    static const char *const modes[] = {"coarse=4+2", "coarse=auto"};
+    kiln_cost_learn_compute(costs, &whole, 0.8);
+    for (int i = 0; i < 2; i++) {
+        struct kiln_policy_counts counts;
+        struct kiln_policy_job j = job(1, "");
+        const struct kiln_donor donor = {.job = 7, .step = 1, .coarse = true};
+        const struct kiln_reuse_look look = {.turn = 1};
+        j.mode = modes[i];
+        add(j);
+        kiln_policy_counts(policy, &counts);
+        const double before = counts.backlog_s;
+        kiln_policy_expect(policy, 1, &donor, &look);
+        kiln_policy_counts(policy, &counts);
+        if (i == 0)
+            assert_true(fabs(before - counts.backlog_s - (forwards_s(3) - forwards_s(2.75))) <
+                        1e-9);
+        else
+            assert_true(counts.backlog_s == before);
+        assert_true(kiln_policy_remove(policy, 1));
+    }
+}
+
+/* Where its group has no room, what was found for a job is not lost: it is looked up as it goes. */
+static void a_hit_without_a_group_is_looked_up_again(void **state)
+{
+    (void)state;
+    const struct kiln_policy_limits one = {.groups = 1};
+    kiln_policy_free(policy);
+    assert_int_equal(kiln_policy_new(&one, costs, &policy, &err), 0);
+    add_skip(1, 0, 0);
+    add_skip(2, 0, 1);
+    expect(1, 6);
+    expect(2, 0);
+    worker("w", 2, 8);
+    const struct kiln_policy_pick pick = pick_at(100);
+    assert_true(pick.count == 2 && pick.skip == 0);
+    assert_true(pick.looks[0].turn == 0 && pick.looks[1].turn == 2);
 }
 
 /* Runs from latents are never measured; their batches are as large as those of whole runs. */
@@ -269,6 +314,8 @@ int main(void)
         KILN_POLICY_TEST(nobody_waits_for_a_partner),
         KILN_POLICY_TEST(jobs_of_one_moment_go_in_their_order),
         KILN_POLICY_TEST(costs_are_of_the_steps_left),
+        KILN_POLICY_TEST(small_steps_left_out_cost_little),
+        KILN_POLICY_TEST(a_hit_without_a_group_is_looked_up_again),
         KILN_POLICY_TEST(batches_are_as_large_as_those_of_whole_runs),
         KILN_POLICY_TEST(an_expectation_moves_a_job),
         KILN_POLICY_TEST(a_job_that_failed_is_not_expected_to),

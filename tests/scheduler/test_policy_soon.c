@@ -34,7 +34,8 @@ static size_t to_look(uint64_t turn, uint64_t *ids, size_t max)
 static void expect(uint64_t id, uint32_t skip, uint64_t turn)
 {
     const struct kiln_reuse_look look = {.turn = turn, .marks = {{(uint32_t)id}}};
-    kiln_policy_expect(policy, id, skip, &look);
+    const struct kiln_donor donor = {.job = skip, .step = skip};
+    kiln_policy_expect(policy, id, &donor, &look);
 }
 
 static void only_outdated_looks_of_jobs_that_ask(void **state)

@@ -30,7 +30,16 @@ static const char text[] =
     "{\"class\": \"same_prompt\", \"depth\": 6, \"donors\": 1, \"uses\": 1, \"variety\": 0.1,"
     "  \"loss\": [0.2, 0.5], \"for\": [\"256x512\"]},"
     "{\"class\": \"same_prompt\", \"depth\": 7, \"donors\": 1, \"uses\": 1, \"variety\": 0.1,"
-    "  \"loss\": [0.2, 1.6], \"for\": [\"256x512\"]}]}}}";
+    "  \"loss\": [0.2, 1.6], \"for\": [\"256x512\"]}]},"
+    "\"coarse\": {\"mode\": \"4+3\", \"rows\": ["
+    "{\"class\": \"same_prompt\", \"depth\": 1, \"donors\": 1, \"uses\": 8, \"variety\": 1.02,"
+    "  \"loss\": [0, 0], \"for\": [\"256x512\"]},"
+    "{\"class\": \"same_prompt\", \"depth\": 2, \"donors\": 4, \"uses\": 8, \"variety\": 0.8,"
+    "  \"loss\": [0, 0], \"for\": [\"256x512\"]},"
+    "{\"class\": \"same_prompt\", \"depth\": 3, \"donors\": 1, \"uses\": 8, \"variety\": 0.3,"
+    "  \"loss\": [0, 2], \"for\": [\"256x512\"]}]}}}";
+
+#define SAME (1u << KILN_REUSE_SAME_PROMPT)
 
 static struct kiln_model_card read_card(void)
 {
@@ -101,11 +110,11 @@ static void the_row_says_how_varied(void **state)
     const struct kiln_model_card card = read_card();
     struct kiln_reuse_pool pool = {.class = KILN_REUSE_SAME_PROMPT, .donors = 8, .uses = 1};
     struct kiln_job job = want(35);
-    assert_true(kiln_reuse_row(&card, &job, &pool)->variety == 0.81);
+    assert_true(kiln_reuse_start(&card, &job, &pool).row->variety == 0.81);
     job = want(100);
-    assert_true(kiln_reuse_row(&card, &job, &pool)->variety == 0.06);
+    assert_true(kiln_reuse_start(&card, &job, &pool).row->variety == 0.06);
     pool.donors = 0;
-    assert_null(kiln_reuse_row(&card, &job, &pool));
+    assert_null(kiln_reuse_start(&card, &job, &pool).row);
 }
 
 static void only_what_was_measured(void **state)
@@ -156,8 +165,43 @@ static void a_coarse_run_is_cheaper_than_a_shallow_hit(void **state)
     job = want(0); /* auto counts as what the card makes of it at this size */
     job.mode.kind = KILN_MODE_COARSE_AUTO;
     assert_int_equal(depth_of(&job, KILN_REUSE_SAME_PROMPT, 8, 0), 1);
+}
+
+/* Their small phase begins later; the table is of one mode, and of coarse runs alone. */
+static void a_coarse_run_begins_its_small_phase_from_a_donor(void **state)
+{
+    (void)state;
+    const struct kiln_model_card card = read_card();
+    struct kiln_reuse_pool pool = {.class = KILN_REUSE_SAME_PROMPT, .donors = 3, .uses = 7};
+    struct kiln_job job = want(0);
+    job.mode.kind = KILN_MODE_COARSE_AUTO;
     job.height = 512;
-    assert_int_equal(depth_of(&job, KILN_REUSE_SAME_PROMPT, 8, 0), 0);
+    struct kiln_reuse_start start = kiln_reuse_start(&card, &job, &pool);
+    assert_true(start.coarse && start.row->depth == 1);
+    assert_true(start.forwards == 3.75); /* of 4 * 0.25 + 3 */
+    job.alike = 50;
+    assert_int_equal(kiln_reuse_start(&card, &job, &pool).row->depth, 1); /* too few for 2 */
+    pool.donors = 4;
+    assert_int_equal(kiln_reuse_start(&card, &job, &pool).row->depth, 2);
+    pool.uses = 8;
+    assert_null(kiln_reuse_start(&card, &job, &pool).row);
+    assert_string_equal(kiln_reuse_refusal(&card, &job, &pool),
+                        "each was used as often as the model's table allows");
+    pool.uses = 0;
+    assert_int_equal(kiln_reuse_classes(&card, &job, false, false), SAME);
+    job.alike = 0;
+    job.mode = (struct kiln_mode){.kind = KILN_MODE_COARSE, .small = 4, .full = 3, .sigma = 0.75};
+    assert_int_equal(kiln_reuse_start(&card, &job, &pool).row->depth, 1);
+    job.mode.full = 2;
+    assert_null(kiln_reuse_start(&card, &job, &pool).row);
+    assert_int_equal(kiln_reuse_classes(&card, &job, false, false), 0);
+    assert_int_equal(kiln_reuse_classes(&card, &job, false, true), SAME); /* of whole runs */
+    job.mode = (struct kiln_mode){.kind = KILN_MODE_EXACT};
+    start = kiln_reuse_start(&card, &job, &pool);
+    assert_true(!start.coarse && start.forwards == 7); /* by the row of whole runs */
+    pool.small = true; /* these are measured as enlarged ones alone */
+    job.mode = (struct kiln_mode){.kind = KILN_MODE_COARSE, .small = 4, .full = 3, .sigma = 0.75};
+    assert_null(kiln_reuse_start(&card, &job, &pool).row);
 }
 
 static uint32_t small_depth(const struct kiln_job *job, uint32_t donors, uint32_t uses)
@@ -189,7 +233,7 @@ static void small_donors_are_for_coarse_runs(void **state)
     assert_int_equal(small_depth(&job, 7, 0), 0);
     job.alike = 0;
     assert_int_equal(small_depth(&job, 8, 0), 0);
-    assert_false(kiln_reuse_measured(&card, &job, KILN_REUSE_REWORDED, true));
+    assert_int_equal(kiln_reuse_classes(&card, &job, true, true), SAME);
     job.alike = 100;
     job.mode = (struct kiln_mode){.kind = KILN_MODE_COARSE, .small = 4, .full = 1, .sigma = 0.75};
     assert_int_equal(small_depth(&job, 1, 0), 0); /* 2 forwards, as its own mode */
@@ -209,6 +253,7 @@ int main(void)
         cmocka_unit_test(only_what_was_measured),
         cmocka_unit_test(some_jobs_never),
         cmocka_unit_test(a_coarse_run_is_cheaper_than_a_shallow_hit),
+        cmocka_unit_test(a_coarse_run_begins_its_small_phase_from_a_donor),
         cmocka_unit_test(small_donors_are_for_coarse_runs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -18,8 +18,8 @@ static void check_whole(const char *text, enum kiln_mode_kind kind)
     assert_true(kiln_mode_text(&mode, again) == strlen(text));
     assert_string_equal(again, text);
     assert_true(mode.masked == (strncmp(text, "inpaint", 7) == 0));
-    assert_true(kiln_mode_starts(&mode) ==
-                (mode.masked || mode.edited || mode.reused || strncmp(text, "start", 5) == 0));
+    const bool started = strncmp(text, "start", 5) == 0 || strncmp(text, "teleport", 8) == 0;
+    assert_true(kiln_mode_starts(&mode) == (mode.masked || mode.edited || started));
 }
 
 static void texts_are_read_and_written_as_they_were(void **state)
@@ -47,6 +47,9 @@ static void texts_are_read_and_written_as_they_were(void **state)
     check_whole("teleport=2,lerp=2", KILN_MODE_START_STEP);
     check_whole("teleport=2,slerp=5", KILN_MODE_START_STEP);
     check_whole("teleport=12,tree=3", KILN_MODE_START_STEP);
+    check_whole("coarse=4+2,teleport=1", KILN_MODE_COARSE);
+    check_whole("coarse=4+2@0.8,teleport=3,slerp=5", KILN_MODE_COARSE);
+    check_whole("coarse=3+1+3,teleport=2", KILN_MODE_COARSE);
     check_whole("variety=0.3", KILN_MODE_EXACT);
     check_whole("variety=1", KILN_MODE_EXACT);
     check_whole("coarse=auto,variety=0.0001", KILN_MODE_COARSE_AUTO);
@@ -154,6 +157,13 @@ static void other_texts_are_refused(void **state)
         "inpain=1",
         "inpaints=1",
         "teleport=0",
+        "coarse=4+2,teleport=0",
+        "coarse=4+2,teleport=4",
+        "coarse=4+2,teleport=1,single=2",
+        "coarse=4+2,teleport=1@0.8",
+        "coarse=4+2,start=1",
+        "coarse=4+2,",
+        "coarse=auto,teleport=1",
         "teleport@0.5",
         "inpaint 5",
         "=1",

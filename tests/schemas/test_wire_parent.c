@@ -92,7 +92,7 @@ static void a_donor_is_beside_the_line(void **state)
                            .teleport = KILN_TELEPORT_AUTO,
                            .teleport_said = true,
                            .alike = 30,
-                           .donor = {17, 2, 1}};
+                           .donor = {17, 2, 1, 0, true}};
     const struct kiln_assignment a = {
         .id = "a-1", .width = 512, .height = 256, .steps = 8, .jobs = &job, .job_count = 1};
     struct kiln_assignment back;
@@ -107,6 +107,7 @@ static void a_donor_is_beside_the_line(void **state)
         fail_msg("%s", err.text);
     assert_true(back.jobs[0].donor.job == 17 && back.jobs[0].donor.step == 2);
     assert_int_equal(back.jobs[0].donor.hit, 1);
+    assert_true(back.jobs[0].donor.coarse);
     assert_int_equal(back.jobs[0].mode.kind, KILN_MODE_EXACT);
     kiln_assignment_release(&back);
     static const char *const bad[] = {"\"donor\":0", "\"donor\":17,\"donor_step\":0",

@@ -166,6 +166,13 @@ int kiln_donor_load(struct kiln_store *store, const struct kiln_latent_row *row,
     return kiln_start_load(store, NULL, row, want, ret, err);
 }
 
+int kiln_donor_prepare(const struct kiln_start_want *want, struct kiln_picture_size to,
+                       uint32_t side, struct kiln_start *start, struct kiln_error *err)
+{
+    (void)want, (void)to, (void)side, (void)start;
+    return kiln_fail(err, KILN_UNSUPPORTED, "the simulated store has no starts");
+}
+
 /* --- encoding -------------------------------------------------------------------------------- */
 static void name_bytes(char ret[65], uint64_t job, const char *role)
 {

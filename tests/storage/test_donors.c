@@ -96,9 +96,13 @@ static void set_of(const char *set, uint64_t id)
 static void only_full_runs_are_donors(void **state)
 {
     (void)state;
-    static const char *const never[] = {"sigma = 0.5",      "lora_set = 'ink:1'",
-                                        "guidance = 3",     "mode = 'teleport=2'",
-                                        "mode = 'start=4'", "mode = 'coarse=4+3,variety=0.3'"};
+    static const char *const never[] = {"sigma = 0.5",
+                                        "lora_set = 'ink:1'",
+                                        "guidance = 3",
+                                        "mode = 'teleport=2'",
+                                        "mode = 'coarse=4+2,teleport=1'",
+                                        "mode = 'start=4'",
+                                        "mode = 'coarse=4+3,variety=0.3'"};
     struct kept kept;
     for (size_t i = 0; i < sizeof never / sizeof *never; i++)
         set_of(never[i], ids[i]);

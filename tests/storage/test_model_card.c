@@ -117,123 +117,6 @@ static void bad_schedules_are_refused_by_name(void **state)
     }
 }
 
-#define ROW                                                                                        \
-    "\"class\": \"same_prompt\", \"depth\": 1, \"donors\": 4, \"uses\": 4, \"variety\": 0.99, "    \
-    "\"loss\": "                                                                                   \
-    "[0.1, "                                                                                       \
-    "-0.4], \"for\": [\"256x256\"]"
-
-static void rows_of_reuse_are_read(void **state)
-{
-    (void)state;
-    struct kiln_model_card card =
-        parse("{\"teleport\": {\"model\": \"572f17112d631616\", \"dtypes\": [\"bf16\"], \"rows\": ["
-              "{" ROW ", \"later\": 1}, {\"class\": \"donor_says_more\", \"depth\": 7, \"donors\": "
-              "1, \"uses\": 9,"
-              " \"variety\": 0, \"loss\": [0, 0], \"for\": [\"64x64\", \"128x64..256x256\"]}]}}");
-    const struct kiln_card_reuse *reuse = &card.reuse;
-    assert_int_equal(reuse->row_count, 2);
-    assert_int_equal(reuse->steps, KILN_STEPS_DEFAULT);
-    assert_int_equal(reuse->rows[0].class, KILN_REUSE_SAME_PROMPT);
-    assert_true(reuse->rows[0].variety == 0.99 && reuse->rows[0].loss_whole == -0.4);
-    assert_int_equal(reuse->rows[1].class, KILN_REUSE_DONOR_SAYS_MORE);
-    assert_int_equal(reuse->rows[1].uses, 9);
-    assert_true(kiln_card_reuse_at(&reuse->rows[1], 192, 64));
-    assert_false(kiln_card_reuse_at(&reuse->rows[1], 96, 64));
-    assert_true(kiln_card_reuse_fits(reuse, "572f17112d631616", "bf16"));
-    assert_false(kiln_card_reuse_fits(reuse, "572f17112d631617", "bf16"));
-    assert_false(kiln_card_reuse_fits(reuse, "572f17112d631616", "fp8"));
-    assert_int_equal(kiln_card_reuse_soften(reuse, 1), 0);
-    card = parse("{\"teleport\": {\"soften\": [4, 0, 16]}}");
-    assert_int_equal(kiln_card_reuse_soften(&card.reuse, 1), 4);
-    assert_int_equal(kiln_card_reuse_soften(&card.reuse, 2), 0);
-    assert_int_equal(kiln_card_reuse_soften(&card.reuse, 3), 16);
-    assert_int_equal(kiln_card_reuse_soften(&card.reuse, 4), 0);
-    card = parse("{}");
-    assert_false(kiln_card_reuse_fits(&card.reuse, "572f17112d631616", "bf16"));
-}
-
-static void bounds_of_the_change_are_found(void **state)
-{
-    (void)state;
-    struct kiln_model_card card =
-        parse("{\"teleport\": {\"rows\": [{" ROW "}, {" ROW ", \"change\": [0, 0.5]}, "
-              "{\"class\": \"reworded\", \"depth\": 7, \"donors\": 1, \"uses\": 1, \"variety\": 0,"
-              " \"loss\": [0, 0], \"for\": [\"64x64\"], \"change\": [0.25, 1.5]}]}}");
-    const struct kiln_card_reuse *reuse = &card.reuse;
-    double bounds[2];
-    assert_true(kiln_card_reuse_bounds(reuse, false, KILN_REUSE_SAME_PROMPT, reuse->rows[0].depth,
-                                       256, 256, bounds));
-    assert_true(bounds[0] == 0 && bounds[1] == 0.5);
-    assert_true(kiln_card_reuse_bounds(reuse, false, KILN_REUSE_REWORDED, 7, 64, 64, bounds));
-    assert_true(bounds[0] == 0.25 && bounds[1] == 1.5);
-    assert_false(kiln_card_reuse_bounds(reuse, false, KILN_REUSE_REWORDED, 7, 64, 96, bounds));
-    assert_false(kiln_card_reuse_bounds(reuse, false, KILN_REUSE_REWORDED, 6, 64, 64, bounds));
-    assert_false(kiln_card_reuse_bounds(reuse, false, KILN_REUSE_CANONICAL, 7, 64, 64, bounds));
-    assert_false(kiln_card_reuse_bounds(reuse, true, KILN_REUSE_REWORDED, 7, 64, 64, bounds));
-}
-
-static void rows_of_small_donors_stand_apart(void **state)
-{
-    (void)state;
-    uint32_t count;
-    const struct kiln_model_card card =
-        parse("{\"teleport\": {\"small\": {\"measured\": {}, \"rows\": [{\"class\": \"canonical\","
-              " \"depth\": 6, \"donors\": 1, \"uses\": 1, \"variety\": 0, \"loss\": [0, 0],"
-              " \"for\": [\"64x64\"]}]}, \"rows\": [{" ROW "}, {" ROW "}]}}");
-    const struct kiln_card_reuse_row *rows = kiln_card_reuse_rows(&card.reuse, false, &count);
-    assert_int_equal(count, 2);
-    assert_int_equal(rows[1].class, KILN_REUSE_SAME_PROMPT);
-    rows = kiln_card_reuse_rows(&card.reuse, true, &count);
-    assert_int_equal(count, 1);
-    assert_int_equal(rows[0].class, KILN_REUSE_CANONICAL);
-    assert_int_equal(rows[0].depth, 6);
-}
-
-static void bad_rows_of_reuse_are_refused_by_name(void **state)
-{
-    (void)state;
-    static const struct {
-        const char *reuse, *says;
-    } cases[] = {
-        {"3", "\"teleport\": expected an object"},
-        {"{\"model\": \"x\"}", "\"teleport.model\""},
-        {"{\"dtypes\": [\"int4\"]}", "\"teleport.dtypes\""},
-        {"{\"soften\": 4}", "\"teleport.soften\": expected a list"},
-        {"{\"soften\": [1.5]}", "\"teleport.soften\": expected whole numbers"},
-        {"{\"soften\": [257]}", "\"teleport.soften\": expected a number from 0 to 256"},
-        {"{\"soften\": [1,1,1,1,1,1,1,1,1]}", "at most 8 depths"},
-        {"{\"rows\": {}}", "\"teleport.rows\": expected a list"},
-        {"{\"rows\": [{}]}", "number 1 lacks \"class\""},
-        {"{\"rows\": [{" ROW "}, {\"class\": \"same_prompt\"}]}", "number 2 lacks \"depth\""},
-        {"{\"rows\": [{\"class\": \"near\"}]}", "\"class\": \"near\": expected \"same_prompt\""},
-        {"{\"rows\": [{\"donors\": 0}]}", "\"donors\": expected a whole number from 1"},
-        {"{\"rows\": [{\"variety\": -1}]}", "\"variety\": expected a number from 0 to 2"},
-        {"{\"rows\": [{\"loss\": [1]}]}", "expected two numbers"},
-        {"{\"rows\": [{\"loss\": [1, 2, 3]}]}", "at most 2 losses"},
-        {"{\"rows\": [{\"for\": [\"big\"]}]}", "\"for\""},
-        {"{\"rows\": [{\"change\": [1]}]}", "\"change\": expected two numbers: the least"},
-        {"{\"rows\": [{\"change\": [2, 1]}]}", "\"change\": expected two numbers: the least"},
-        {"{\"rows\": [{\"change\": [0, 0]}]}", "\"change\": expected two numbers: the least"},
-        {"{\"rows\": [{\"change\": [-1, 1]}]}", "\"change\": expected a number from 0"},
-        {"{\"steps\": 1, \"rows\": [{" ROW "}]}", "number 1: depth 1 of 1 steps leaves none"},
-        {"{\"steps\": 1, \"small\": {\"rows\": [{" ROW "}]}}",
-         "\"teleport.small.rows\": number 1: depth 1 of 1 steps leaves none"},
-        {"{\"small\": 3}", "\"teleport.small\": expected an object"},
-        {"{\"small\": {\"rows\": [{}]}}", "number 1 lacks \"class\""},
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        char text[512];
-        struct kiln_model_card card;
-        struct kiln_error err = {0};
-        snprintf(text, sizeof text, "{\"teleport\": %s}", cases[i].reuse);
-        assert_int_equal(kiln_model_card_parse(text, strlen(text), "m/kiln.json", &card, &err),
-                         KILN_CONFIG);
-        if (!strstr(err.text, cases[i].says))
-            fail_msg("%s: %s", text, err.text);
-    }
-}
-
 #define FAST "00000000000000000000000000000000000000000000000000000000000000cc"
 
 static void weights_of_steps_are_read(void **state)
@@ -580,10 +463,6 @@ int main(void)
         cmocka_unit_test(a_card_is_read),
         cmocka_unit_test(sizes_are_known_or_not),
         cmocka_unit_test(a_schedule_is_read),
-        cmocka_unit_test(rows_of_reuse_are_read),
-        cmocka_unit_test(bounds_of_the_change_are_found),
-        cmocka_unit_test(rows_of_small_donors_stand_apart),
-        cmocka_unit_test(bad_rows_of_reuse_are_refused_by_name),
         cmocka_unit_test(bad_schedules_are_refused_by_name),
         cmocka_unit_test(weights_of_steps_are_read),
         cmocka_unit_test(bad_weights_are_refused_by_name),

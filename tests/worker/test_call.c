@@ -199,6 +199,27 @@ static void what_a_donor_saves_is_against_the_jobs_own_mode(void **state)
     assert_true(batch.coarse_steps == 0 && batch.start == DIFFUSIONZ_FROM_STEP);
 }
 
+static void a_donor_of_the_small_phase_leaves_small_steps_out(void **state)
+{
+    (void)state;
+    static struct kiln_call call;
+    DiffusionZBatch batch = {.width = 512, .height = 512, .num_steps = 8};
+    job = (struct kiln_job){.kind = KILN_KIND_IMAGE};
+    assert_int_equal(set_mode("coarse=auto", 512, 512, &call, &batch), 0);
+    call =
+        (struct kiln_call){.flight = &flight, .count = 1, .reused_from = 1, .reused_coarse = true};
+    batch = (DiffusionZBatch){.width = 512, .height = 512, .num_steps = 8};
+    assert_int_equal(kiln_call_set_mode(&call, engine, &batch), 0);
+    assert_string_equal(mode_of(&call), "coarse=4+3,teleport=1");
+    assert_true(batch.coarse_steps == 4 && batch.coarse_skip == 1 && batch.rest_steps == 3);
+    assert_true(call.steps == 6 && call.forwards == 3.75 && call.own_forwards == 4);
+    assert_true(call.start_sigma == 0.875); /* of the test card: 1 - 1 / 8 */
+    /* A job that is not coarse first here has no small steps. */
+    flight.assignment.mode = (struct kiln_mode){.kind = KILN_MODE_EXACT};
+    batch = (DiffusionZBatch){.width = 512, .height = 512, .num_steps = 8};
+    assert_int_equal(kiln_call_set_mode(&call, engine, &batch), KILN_INTERNAL);
+}
+
 static void starts_are_passed_on(void **state)
 {
     (void)state;
@@ -278,6 +299,7 @@ int main(void)
         cmocka_unit_test(auto_is_decided_by_the_card_and_the_job),
         cmocka_unit_test(auto_depends_on_the_lora_file),
         cmocka_unit_test(what_a_donor_saves_is_against_the_jobs_own_mode),
+        cmocka_unit_test(a_donor_of_the_small_phase_leaves_small_steps_out),
         cmocka_unit_test(starts_are_passed_on),
         cmocka_unit_test(the_weights_of_the_card_are_passed_on),
     };

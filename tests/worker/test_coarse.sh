@@ -380,6 +380,15 @@ grep -q 't.jsonl: the file is of another model, file of pairs' err || fail "othe
 expect 0 "coarse alone" "${teleport[@]/#64/128}" --count 1 --refused 0 --pools 0 --no-fewer --records coarse.jsonl
 grep -q '^| pairs | n | full | again | donor | skip 1 | coarse 1+1 |$' out || fail "a column of coarse runs: $(cat out)"
 [ "$(grep -cE '^\| (same_prompt|canonical|reworded|donor_says_more) \| coarse 1\+1 \| 1.25 \| 1 \|' out)" = 4 ] || fail "cost: $(cat out)"
+# Coarse runs that leave out a small step, beside whole ones.
+late=("${teleport[@]/#64/128}" --coarse 2+1)
+expect 0 "coarse runs from donors" "${late[@]}" --count 1 --refused 0 --pools 1 --records late.jsonl
+grep -q '^| pairs | n | full | again | donor | skip 1 |$' out || fail "columns of late coarse runs: $(cat out)"
+[ "$(grep -cE '^\| (same_prompt|canonical|reworded|donor_says_more) \| skip 1 \| 1.25 \| 1 \|' out)" = 4 ] || fail "cost of a small step: $(cat out)"
+grep -q '^All runs are coarse first, 2+1;' out || fail "the heading: $(cat out)"
+expect 65 "records of coarse runs" "${teleport[@]/#64/128}" --records late.jsonl
+expect 64 "coarse and small" "${late[@]}" --small
+expect 64 "a mode of too many steps" "${late[@]}" --coarse 3+1
 expect 64 "a mode of too many steps" "${teleport[@]}" --modes 3+1
 grep -q -e '--modes "3+1": 3 steps before the full size, but steps is 2' err || fail "3+1: $(cat err)"
 # Records of before features were measured, of another format and device: a report renders nothing.
@@ -436,6 +445,7 @@ card["small"] = {"rows": [dict(row, **{"for": ["128x128"]})]}
 card["measured"]["date"] = "2020-01-02"
 card["measured"]["rows"] = [{"size": "96x96", "pairs": "same_prompt"}, {"size": "64x64", "pairs": "gone"}]
 card["gate"] = "kept"
+card["coarse"] = {"mode": "1+1"}
 json.dump(whole, open(sys.argv[1], "w"))
 P
 expect 0 "kiln.json again" "${rule[@]}"
@@ -448,7 +458,7 @@ card = json.load(open(sys.argv[1]))["teleport"]
 assert [(r["class"], r["for"]) for r in card["rows"]] == [
     ("same_prompt", ["64x64"]), ("same_prompt", ["96x96"]), ("reworded", ["96x96"])], card["rows"]
 assert "canonical, skip 1 at 96x96: as it was" in card["not_offered"] and len(card["not_offered"]) == 4, card["not_offered"]
-assert card["small"]["rows"][0]["for"] == ["128x128"] and card["gate"] == "kept", card
+assert card["small"]["rows"][0]["for"] == ["128x128"] and card["gate"] == "kept" and card["coarse"] == {"mode": "1+1"}, card
 kept = [r for r in card["measured"]["rows"] if r["size"] == "96x96"]
 assert len(kept) == 1 and kept[0]["date"] == "2020-01-02" != card["measured"]["date"], kept
 assert not any(r["pairs"] == "gone" for r in card["measured"]["rows"] if "pairs" in r), card["measured"]["rows"]

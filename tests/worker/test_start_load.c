@@ -288,6 +288,31 @@ static void a_donor_has_the_values_of_a_latent(void **state)
     assert_int_not_equal(load_donor(0, 1, INFINITY, 64, false, &start, &err), 0);
 }
 
+/* And then softened; all latents of the start. */
+static void a_donor_is_shrunk_for_the_small_phase(void **state)
+{
+    (void)state;
+    const struct kiln_start_want want = {
+        .width = 32, .height = 16, .latent_channels = 2, .latent_factor = 8};
+    static const float whole[] = {0, 2, 4, 8, 2, 4, 6, 2, 1, 1, 1, 1, 1, 1, 1, 1};
+    struct kiln_start start = {.more_count = 1};
+    struct kiln_error err;
+    start.latent = memcpy(malloc(sizeof whole), whole, sizeof whole);
+    start.more[0] = memcpy(malloc(sizeof whole), whole, sizeof whole);
+    const struct kiln_picture_size small = {16, 8};
+    assert_int_equal(kiln_donor_prepare(&want, small, 0, &start, &err), 0);
+    for (int k = 0; k < 2; k++) {
+        static const float shrunk[] = {2, 5, 1, 1};
+        assert_memory_equal(k ? start.more[0] : start.latent, shrunk, sizeof shrunk);
+    }
+    kiln_start_release(&start);
+    start = (struct kiln_start){.latent = memcpy(malloc(sizeof whole), whole, sizeof whole)};
+    assert_int_equal(kiln_donor_prepare(&want, small, 2, &start, &err), 0);
+    static const float soft[] = {3.5F, 3.5F, 1, 1};
+    assert_memory_equal(start.latent, soft, sizeof soft);
+    kiln_start_release(&start);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -297,6 +322,7 @@ int main(void)
         cmocka_unit_test(bad_masks_are_refused_by_name),
         cmocka_unit_test(a_job_that_names_no_start_is_refused),
         cmocka_unit_test(a_donor_has_the_values_of_a_latent),
+        cmocka_unit_test(a_donor_is_shrunk_for_the_small_phase),
     };
     return cmocka_run_group_tests(tests, open_store, close_store);
 }

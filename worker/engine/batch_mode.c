@@ -11,6 +11,7 @@ static bool set_coarse(DiffusionZBatch *batch, const struct kiln_mode *mode,
     batch->coarse_steps = (int32_t)mode->small;
     batch->coarse_width = (int32_t)small.width;
     batch->coarse_height = (int32_t)small.height;
+    batch->coarse_skip = mode->reused ? (int32_t)mode->step : 0;
     batch->middle_steps = (int32_t)mode->middle;
     batch->middle_width = (int32_t)middle.width;
     batch->middle_height = (int32_t)middle.height;

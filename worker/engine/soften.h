@@ -1,5 +1,5 @@
-/* soften.h - a stored latent as a run takes it: enlarged, and for an early start with flat cells
- * instead of details.
+/* soften.h - a stored latent as a run takes it: enlarged or shrunk, and for an early start with
+ * flat cells instead of details.
  *
  * The first steps of a run decide its layout.  A run that skips them needs their layout, but from a
  * finished latent it also takes details of the donor, and its picture comes out near the donor's.
@@ -18,7 +18,12 @@
  * in values of the latent, above 0.  There are as many cells as fit best, and one at least. */
 void kiln_soften(float *latent, uint32_t channels, uint32_t height, uint32_t width, uint32_t side);
 
-/* The clean latent [channels][height][width] at another size, as kernels/pictures/latent_enlarge.h
+/* The clean latent [channels][height][width] at a smaller size: the means of its parts; malloc'd,
+ * NULL without memory.  For the small phase of a run that is coarse first. */
+float *kiln_latent_shrunk(const float *clean, uint32_t channels, uint32_t height, uint32_t width,
+                          uint32_t out_height, uint32_t out_width);
+
+/* The clean latent [channels][height][width] at a larger size, as kernels/pictures/latent_enlarge.h
  * makes it; malloc'd, NULL without memory. */
 float *kiln_latent_enlarged(const float *clean, uint32_t channels, uint32_t height, uint32_t width,
                             uint32_t out_height, uint32_t out_width);

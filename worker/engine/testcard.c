@@ -101,7 +101,9 @@ static bool start_valid(const DiffusionZBatch *batch)
         batch->start_step < 0 || batch->start_step >= batch->num_steps || batch->rest_steps < 0 ||
         batch->rest_steps > KILN_STEPS_MAX || batch->coarse_steps < 0 ||
         batch->coarse_steps > batch->num_steps || batch->middle_steps < 0 ||
-        batch->middle_steps > (batch->coarse_steps ? batch->num_steps - batch->coarse_steps : 0))
+        batch->middle_steps > (batch->coarse_steps ? batch->num_steps - batch->coarse_steps : 0) ||
+        batch->coarse_skip < 0 ||
+        batch->coarse_skip > (batch->coarse_steps ? batch->coarse_steps - 1 : 0))
         return false;
     if (batch->start == DIFFUSIONZ_FROM_SIGMA ? !(batch->start_sigma > 0 && batch->start_sigma <= 1)
                                               : batch->rest_steps > 0)
@@ -117,7 +119,8 @@ static bool start_valid(const DiffusionZBatch *batch)
 
 static int check_starts(const DiffusionZBatch *batch, struct kiln_error *err)
 {
-    const bool needed = batch->start != DIFFUSIONZ_FROM_NOISE && batch->coarse_steps == 0;
+    const bool needed = batch->coarse_skip > 0 ||
+                        (batch->start != DIFFUSIONZ_FROM_NOISE && batch->coarse_steps == 0);
     if (!start_valid(batch))
         return kiln_fail(err, KILN_BAD_INPUT,
                          "a batch that begins nowhere: start %d, step %d of %d", batch->start,
@@ -142,7 +145,7 @@ static int check_starts(const DiffusionZBatch *batch, struct kiln_error *err)
 static int32_t count_steps(const DiffusionZBatch *batch)
 {
     if (batch->rest_steps > 0)
-        return batch->coarse_steps + batch->middle_steps + batch->rest_steps;
+        return batch->coarse_steps - batch->coarse_skip + batch->middle_steps + batch->rest_steps;
     return batch->num_steps - next_step(batch) + (batch->start == DIFFUSIONZ_FROM_SIGMA ? 1 : 0) +
            (batch->by_difference ? KILN_EDIT_FORWARDS : 0);
 }
@@ -158,6 +161,8 @@ static double testcard_start_sigma(const struct kiln_renderer *engine, const Dif
     (void)engine;
     if (!start_valid(batch))
         return 0;
+    if (batch->coarse_skip > 0)
+        return schedule(batch, batch->coarse_skip);
     return batch->start == DIFFUSIONZ_FROM_SIGMA ? batch->start_sigma
                                                  : schedule(batch, next_step(batch));
 }

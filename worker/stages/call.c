@@ -34,7 +34,7 @@ static double cost(const DiffusionZBatch *batch, uint32_t steps)
     const double full = (double)batch->width * batch->height;
     const double small = (double)batch->coarse_width * batch->coarse_height;
     const double middle = (double)batch->middle_width * batch->middle_height;
-    return steps - batch->coarse_steps * (1 - small / full) -
+    return steps - (batch->coarse_steps - batch->coarse_skip) * (1 - small / full) -
            batch->middle_steps * (1 - middle / full);
 }
 
@@ -66,8 +66,13 @@ int kiln_call_set_mode(struct kiln_call *call, const struct kiln_renderer *engin
     call->mode = own_mode(call, engine);
     if (call->reused_from > 0) {
         call->own_forwards = own_cost(engine, call->mode, batch);
-        call->mode = (struct kiln_mode){
-            .kind = KILN_MODE_START_STEP, .step = call->reused_from, .reused = true};
+        if (!call->reused_coarse)
+            call->mode = (struct kiln_mode){.kind = KILN_MODE_START_STEP};
+        else if (call->mode.kind != KILN_MODE_COARSE || call->reused_from >= call->mode.small)
+            return kiln_fail(&call->err, KILN_INTERNAL,
+                             "a run that is not coarse first has a start for its small steps");
+        call->mode.step = call->reused_from;
+        call->mode.reused = true;
     }
     if (!set_mode(engine, automatic, &call->mode, batch))
         return kiln_fail(&call->err, KILN_UNSUPPORTED,
@@ -85,7 +90,7 @@ int kiln_call_set_mode(struct kiln_call *call, const struct kiln_renderer *engin
     call->middle_height = (uint32_t)batch->middle_height;
     call->steps = (uint32_t)engine->forwards(engine, batch);
     call->forwards = cost(batch, call->steps);
-    if (kiln_mode_starts(&call->mode))
+    if (kiln_mode_starts(&call->mode) || call->mode.reused)
         (void)kiln_mode_sigma(engine->start_sigma(engine, batch), &call->start_sigma);
     return 0;
 }

@@ -21,6 +21,7 @@ struct kiln_call {
     uint32_t count;
     uint32_t index[KILN_ASSIGN_MAX]; /* of the jobs in the flight */
     uint32_t reused_from; /* the step at which all items begin from their donors; 0: they do not */
+    bool reused_coarse;   /* one of the small steps of a run that is coarse first */
     enum kiln_fallback fallbacks[KILN_ASSIGN_MAX]; /* why an item with a donor does not */
     uint32_t wasted[KILN_ASSIGN_MAX];              /* steps that were taken before it, in vain, */
     double wasted_ms[KILN_ASSIGN_MAX];             /* and their time */

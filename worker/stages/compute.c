@@ -106,6 +106,13 @@ static uint32_t reused_from(const struct kiln_portion *portion, uint32_t i)
     return job->start >= 0 && donor->job ? donor->step : 0;
 }
 
+/* Whether that is one of the small steps of a run that stays coarse first. */
+static bool reused_coarse(const struct kiln_portion *portion, uint32_t i)
+{
+    return reused_from(portion, i) > 0 &&
+           portion->flight->assignment.jobs[portion->jobs[i].index].donor.coarse;
+}
+
 static bool same_call(const struct kiln_job *a, const struct kiln_job *b)
 {
     return a->guidance == b->guidance && a->kind == b->kind &&
@@ -142,8 +149,11 @@ static void set_bounds(const struct compute *compute, struct kiln_call *call,
                        const struct kiln_job *job, bool enlarged, DiffusionZItem *item)
 {
     double bounds[2];
+    const enum kiln_reuse_table table = call->reused_coarse ? KILN_REUSE_COARSE
+                                        : enlarged          ? KILN_REUSE_SMALL
+                                                            : KILN_REUSE_OWN;
     if (call->reused_from == 0 || !item->start_latent || item->more_count > 0 ||
-        !kiln_card_reuse_bounds(&compute->worker->engine->card.reuse, enlarged,
+        !kiln_card_reuse_bounds(&compute->worker->engine->card.reuse, table,
                                 (enum kiln_reuse_class)job->donor.hit, call->reused_from,
                                 job->width, job->height, bounds))
         return;
@@ -184,9 +194,11 @@ static struct kiln_call *next_call(struct compute *compute, const struct kiln_po
         const int32_t start = portion->jobs[i].start;
         if (!compute->wanted[i] ||
             (call->count > 0 && (!same_call(&jobs[call->index[0]], &jobs[index]) ||
-                                 call->reused_from != reused_from(portion, i))))
+                                 call->reused_from != reused_from(portion, i) ||
+                                 call->reused_coarse != reused_coarse(portion, i))))
             continue;
         call->reused_from = reused_from(portion, i);
+        call->reused_coarse = reused_coarse(portion, i);
         call->fallbacks[call->count] = portion->jobs[i].fallback;
         call->wasted[call->count] = portion->jobs[i].wasted;
         call->wasted_ms[call->count] = portion->jobs[i].wasted_ms;
@@ -245,7 +257,8 @@ static int begin_call(struct compute *compute, struct kiln_call *call)
     code = code ? code : kiln_lora_files_check(assignment, call->lora_files, &call->err);
     code = code ? code : kiln_call_set_mode(call, engine, &batch);
     kiln_board_call_begun(&compute->worker->board, &call->step, call->steps,
-                          (uint32_t)batch.coarse_steps, (uint32_t)batch.middle_steps);
+                          (uint32_t)(batch.coarse_steps - batch.coarse_skip),
+                          (uint32_t)batch.middle_steps);
     if (code != 0)
         return code;
     code = engine->begin(engine, &batch, call->outputs, &call->run, &call->err);

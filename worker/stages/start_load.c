@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "schemas/digest.h"
-#include "schemas/job/coarse.h"
 #include "schemas/job/inputs.h"
 #include "storage/formats/latentfile.h"
 #include "storage/formats/pictures/picture_mask.h"
@@ -256,4 +255,28 @@ int kiln_donor_load(struct kiln_store *store, const struct kiln_latent_row *row,
     if (code != 0)
         kiln_start_release(ret);
     return code;
+}
+
+int kiln_donor_prepare(const struct kiln_start_want *want, struct kiln_picture_size to,
+                       uint32_t side, struct kiln_start *start, struct kiln_error *err)
+{
+    const uint32_t factor = want->latent_factor, channels = want->latent_channels;
+    const uint32_t height = to.height / factor, width = to.width / factor;
+    const bool smaller = to.height != want->height || to.width != want->width;
+    for (uint32_t i = 0; i <= start->more_count; i++) {
+        float **latent = i ? &start->more[i - 1] : &start->latent;
+        if (smaller) {
+            float *small = kiln_latent_shrunk(*latent, channels, want->height / factor,
+                                              want->width / factor, height, width);
+            if (!small) {
+                kiln_start_release(start);
+                return kiln_fail(err, KILN_NO_MEMORY, "no memory to shrink a latent");
+            }
+            free(*latent);
+            *latent = small;
+        }
+        if (side > 0)
+            kiln_soften(*latent, channels, height, width, side);
+    }
+    return 0;
 }

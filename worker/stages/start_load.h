@@ -7,6 +7,7 @@
 #ifndef KILN_START_LOAD_H
 #define KILN_START_LOAD_H
 
+#include "schemas/job/coarse.h"
 #include "storage/ledger/read/latents.h"
 #include "storage/objects/store.h"
 #include "worker/state/portion.h"
@@ -36,6 +37,13 @@ int kiln_start_load(struct kiln_store *store, const struct kiln_job *job,
 int kiln_donor_load(struct kiln_store *store, const struct kiln_latent_row *row,
                     const struct kiln_start_want *want, struct kiln_start *ret,
                     struct kiln_error *err) KILN_MUST_CHECK;
+
+/* Makes of the latents of such a start what a run begins from: at the size `to`, which is that of
+ * `want` or a smaller one, for the small steps of a coarse run; and softened in cells of `side`
+ * values (worker/engine/soften.h), unless that is 0.  KILN_NO_MEMORY releases the start. */
+int kiln_donor_prepare(const struct kiln_start_want *want, struct kiln_picture_size to,
+                       uint32_t side, struct kiln_start *start,
+                       struct kiln_error *err) KILN_MUST_CHECK;
 
 /* Whether a failure is of the start alone and for good: it is gone, damaged or does not fit. */
 static inline bool kiln_start_is_bad(int code)

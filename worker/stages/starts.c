@@ -9,7 +9,8 @@
  * most three portions are in memory.
  *
  * A donor, a start that the cache chose, is tried once: if it is gone, damaged, does not fit or is
- * not there at once, its jobs begin from noise.  For early steps it is softened.
+ * not there at once, its jobs begin from noise.  For early steps it is softened, and for the small
+ * ones of a coarse run shrunk.
  *
  * A start that is gone, damaged or of another model fails its jobs alone; a LoRA that is damaged in
  * the store fails those of the assignment.  If the store does not have the LoRA, the jobs return:
@@ -27,7 +28,6 @@
 #include "schemas/text/utf8.h"
 #include "storage/daemon/outage.h"
 #include "storage/ledger/ledger.h"
-#include "worker/engine/soften.h"
 #include "worker/stages/combine.h"
 #include "worker/stages/lora_files.h"
 #include "worker/stages/prefetch.h"
@@ -48,13 +48,15 @@ struct look {
     struct starts *starts;
     struct kiln_flight *flight;
     struct kiln_start_want want;
-    struct kiln_latent_row *rows; /* [job_count]; of jobs without init_job empty */
-    char **prompts;               /* [job_count], of these jobs; NULLs unless edits want them */
-    bool taken[KILN_ASSIGN_MAX];  /* into a portion */
-    bool loras_missing;           /* so no job of it can begin */
-    bool answers;                 /* the store, to the last request */
-    bool donors_away;             /* it gave one too late: the others are not waited for */
-    double until_ms;              /* the end of its patience; 0: no server was away yet */
+    struct kiln_mode own;           /* of jobs like those with donors: without LoRAs and guidance */
+    struct kiln_picture_size small; /* of their first steps, if they are coarse first */
+    struct kiln_latent_row *rows;   /* [job_count]; of jobs without init_job empty */
+    char **prompts;                 /* [job_count], of these jobs; NULLs unless edits want them */
+    bool taken[KILN_ASSIGN_MAX];    /* into a portion */
+    bool loras_missing;             /* so no job of it can begin */
+    bool answers;                   /* the store, to the last request */
+    bool donors_away;               /* it gave one too late: the others are not waited for */
+    double until_ms;                /* the end of its patience; 0: no server was away yet */
 };
 
 /* --- passing on ------------------------------------------------------------------------------- */
@@ -146,7 +148,8 @@ static bool same_start(const struct kiln_job *a, const struct kiln_job *b)
 {
     return same_key(a->init_image, b->init_image) && same_key(a->init_mask, b->init_mask) &&
            a->init_job == b->init_job && a->donor.job == b->donor.job &&
-           a->donor.step == b->donor.step; /* by which a donor is softened */
+           a->donor.step == b->donor.step && /* by which a donor is softened */
+           a->donor.coarse == b->donor.coarse;
 }
 
 /* Whether somebody still wants the job of this number or one that starts from the same. */
@@ -351,16 +354,21 @@ static bool measured(const struct kiln_renderer *engine)
            kiln_card_reuse_fits(&engine->card.reuse, engine->model_hash, engine->dtype);
 }
 
-/* A latent that was loaded for a donor, as the run begins from it. */
-static void soften(const struct look *look, uint32_t index, struct kiln_start *start)
+/* Makes of a donor's latents what the run begins from. */
+static int prepare(const struct look *look, const struct kiln_donor *donor,
+                   struct kiln_start *start, struct kiln_error *err)
 {
-    const struct kiln_assignment *assignment = &look->flight->assignment;
-    const struct kiln_start_want *want = &look->want;
-    const uint32_t side = kiln_card_reuse_soften(&look->starts->worker->engine->card.reuse,
-                                                 assignment->jobs[index].donor.step);
-    for (uint32_t i = 0; i <= start->more_count && side > 0; i++)
-        kiln_soften(i ? start->more[i - 1] : start->latent, want->latent_channels,
-                    want->height / want->latent_factor, want->width / want->latent_factor, side);
+    const struct kiln_picture_size full = {look->want.width, look->want.height};
+    const uint32_t side =
+        kiln_card_reuse_soften(&look->starts->worker->engine->card.reuse, donor->step);
+    return kiln_donor_prepare(&look->want, donor->coarse ? look->small : full, side, start, err);
+}
+
+/* Whether a run of the job can begin at the donor's step. */
+static bool fits_mode(const struct look *look, const struct kiln_donor *donor)
+{
+    return !donor->coarse || (look->own.kind == KILN_MODE_COARSE && donor->step < look->own.small &&
+                              look->small.width);
 }
 
 /* One try for the latent of a job's donor.  code: what asking the ledger gave. */
@@ -369,26 +377,30 @@ static enum kiln_fallback load_donor(struct look *look, uint32_t index, int code
 {
     struct starts *starts = look->starts;
     struct kiln_error err = {0};
-    const uint64_t donor = look->flight->assignment.jobs[index].donor.job;
+    const struct kiln_donor *chosen = &look->flight->assignment.jobs[index].donor;
+    const uint64_t donor = chosen->job;
+    struct kiln_start_want want = look->want;
+    want.small_donors = want.small_donors && !chosen->coarse;
     if (!measured(starts->worker->engine))
         return KILN_FALLBACK_UNMEASURED;
+    if (!fits_mode(look, chosen))
+        return KILN_FALLBACK_UNFIT;
     if (code || look->donors_away)
         return KILN_FALLBACK_AWAY;
     int others = 0; /* what looking for more latents ended with */
     code = reach_store(look, &err);
     if (code == 0) {
         kiln_store_try_once(starts->store, true);
-        code = kiln_donor_load(starts->store, &look->rows[index], &look->want, ret, &err);
+        code = kiln_donor_load(starts->store, &look->rows[index], &want, ret, &err);
         if (code == 0)
-            others = kiln_combine_add(starts->worker, starts->ledger, starts->store, donor,
-                                      &look->want, ret);
+            others =
+                kiln_combine_add(starts->worker, starts->ledger, starts->store, donor, &want, ret);
         kiln_store_try_once(starts->store, false);
         look->answers = others == 0 && (code == 0 || kiln_start_is_bad(code));
     }
     heed_answer(look);
-    if (code == 0)
-        soften(look, index, ret);
-    else
+    code = code ? code : prepare(look, chosen, ret, &err);
+    if (code != 0)
         kiln_log(KILN_LOG_WARNING, "donor_unused", kiln_f("donor", "%" PRIu64, donor),
                  kiln_f("why", "%s", kiln_fallback_name(fallback_of(code))),
                  kiln_f("error", "%s", err.text));
@@ -486,14 +498,13 @@ static void fill(struct look *look, struct kiln_portion *portion, int code,
     }
 }
 
-/* Whether jobs of the assignment are rendered coarse first, if they are like those with donors:
- * without LoRAs and guidance. */
-static bool is_coarse(const struct kiln_renderer *engine, const struct kiln_assignment *assignment)
+/* How jobs of the assignment are rendered, if they are like those with donors. */
+static struct kiln_mode own_mode(const struct kiln_renderer *engine,
+                                 const struct kiln_assignment *assignment)
 {
     const struct kiln_card_picture picture = {
         .width = assignment->width, .height = assignment->height, .steps = assignment->steps};
-    return kiln_model_card_mode(&engine->card, &assignment->mode, &picture).kind ==
-           KILN_MODE_COARSE;
+    return kiln_model_card_mode(&engine->card, &assignment->mode, &picture);
 }
 
 static void look_up(struct starts *starts, struct kiln_flight *flight)
@@ -501,15 +512,22 @@ static void look_up(struct starts *starts, struct kiln_flight *flight)
     struct kiln_worker *worker = starts->worker;
     const struct kiln_assignment *assignment = &flight->assignment;
     const uint32_t count = assignment->job_count;
+    const struct kiln_mode own = own_mode(worker->engine, assignment);
+    struct kiln_picture_size middle;
     struct look look = {.starts = starts,
                         .flight = flight,
+                        .own = own,
                         .want = {.width = assignment->width,
                                  .height = assignment->height,
                                  .model_hash = worker->engine->model_hash,
-                                 .small_donors = is_coarse(worker->engine, assignment),
+                                 .small_donors = own.kind == KILN_MODE_COARSE,
                                  .latent_channels = (uint32_t)worker->engine->latent_channels,
                                  .latent_factor = (uint32_t)worker->engine->latent_factor}};
     struct kiln_error err = {0};
+    if (!kiln_coarse_sizes(&own, (struct kiln_picture_size){assignment->width, assignment->height},
+                           worker->engine->card.coarse_sizes,
+                           worker->engine->card.coarse_size_count, &look.small, &middle))
+        look.small = (struct kiln_picture_size){0};
     while (!(look.rows = calloc(count, sizeof *look.rows)) ||
            !(look.prompts = calloc(count, sizeof *look.prompts))) {
         free(look.rows);

@@ -78,12 +78,20 @@ struct kiln_card_reuse_row {
     double change[2]; /* bounds of what the first step of a right run changes of its start, as a
                          share of the start's size (diffusionz_batch.h); 0, 0: not said */
 };
+/* From donors of the job's size; of its small size, enlarged; and of its own size, shrunk, for the
+ * small phase. */
+enum kiln_reuse_table { KILN_REUSE_OWN, KILN_REUSE_SMALL, KILN_REUSE_COARSE, KILN_REUSE_TABLES };
 struct kiln_card_reuse {
     struct kiln_card_reuse_row rows[KILN_CARD_REUSE_ROWS];
     uint32_t row_count;
     /* Likewise of runs from latents of the small size of coarse runs, enlarged. */
     struct kiln_card_reuse_row small_rows[KILN_CARD_SMALL_ROWS];
     uint32_t small_count;
+    /* Likewise of coarse runs of this mode that leave out their first small steps, against whole
+     * ones; the depth is below its small steps. */
+    struct kiln_card_reuse_row coarse_rows[KILN_CARD_SMALL_ROWS];
+    uint32_t coarse_count;
+    struct kiln_mode coarse;     /* EXACT: there are no such rows */
     uint32_t steps;              /* of the schedule that was measured */
     char model[KILN_CARD_MODEL]; /* hash of the model that was measured; "": not said */
     struct kiln_card_dtypes dtypes;
@@ -183,13 +191,14 @@ bool kiln_card_reuse_fits(const struct kiln_card_reuse *reuse, const char *model
 /* The side of a donor's cells for a run that skips `depth` steps, 1 or more; 0: it stays as it is.
  */
 uint32_t kiln_card_reuse_soften(const struct kiln_card_reuse *reuse, uint32_t depth);
-/* The rows of donors of the small size, or of the job's own. */
+/* The rows of one table. */
 const struct kiln_card_reuse_row *kiln_card_reuse_rows(const struct kiln_card_reuse *reuse,
-                                                       bool small, uint32_t *ret_count);
+                                                       enum kiln_reuse_table table,
+                                                       uint32_t *ret_count);
 /* Whether the row was measured at this size. */
 bool kiln_card_reuse_at(const struct kiln_card_reuse_row *row, uint32_t width, uint32_t height);
 /* The bounds of the change for runs of a class and depth at this size; false: nothing is said. */
-bool kiln_card_reuse_bounds(const struct kiln_card_reuse *reuse, bool small,
+bool kiln_card_reuse_bounds(const struct kiln_card_reuse *reuse, enum kiln_reuse_table table,
                             enum kiln_reuse_class class, uint32_t depth, uint32_t width,
                             uint32_t height, double ret[2]);
 

@@ -2,7 +2,8 @@
  *
  *     {"model": "572f17112d631616", "dtypes": ["bf16"], "steps": 8, "soften": [8, 4], "rows":
  *       [{"class": "same_prompt", "depth": 1, "donors": 4, "uses": 4, "variety": 0.99,
- *         "loss": [0.1, 0.4], "for": ["256x256"]}], "small": {"rows": [...]}}
+ *         "loss": [0.1, 0.4], "for": ["256x256"]}], "small": {"rows": [...]},
+ *      "coarse": {"mode": "4+2", "rows": [...]}}
  */
 #include <string.h>
 
@@ -178,6 +179,38 @@ static int read_small_row(const struct kiln_json_value *value, void *ret, struct
     return add_row(value, reuse->small_rows, &reuse->small_count, err);
 }
 
+static int read_coarse_row(const struct kiln_json_value *value, void *ret, struct kiln_error *err)
+{
+    struct kiln_card_reuse *reuse = ret;
+    return add_row(value, reuse->coarse_rows, &reuse->coarse_count, err);
+}
+
+static int read_coarse_mode(const struct kiln_json_value *value, struct kiln_mode *ret,
+                            struct kiln_error *err)
+{
+    char text[KILN_CARD_TEXT];
+    int code = kiln_card_text(value, text, err);
+    if (code == 0 && !(kiln_mode_parse_coarse(text, ret) && ret->kind == KILN_MODE_COARSE))
+        code = kiln_fail(err, KILN_CONFIG, "\"%s\": expected steps such as \"4+2\"", text);
+    return code;
+}
+
+static int read_coarse_key(const struct kiln_json_value *key, const struct kiln_json_value *value,
+                           void *ret, struct kiln_error *err)
+{
+    struct kiln_card_reuse *reuse = ret;
+    if (kiln_json_equals(key, "mode"))
+        return read_coarse_mode(value, &reuse->coarse, err)
+                   ? kiln_card_refuse("teleport.coarse.mode", err)
+                   : 0;
+    if (!kiln_json_equals(key, "rows"))
+        return 0;
+    reuse->coarse_count = 0;
+    return kiln_card_values(value, KILN_CARD_SMALL_ROWS, "rows", read_coarse_row, reuse, err)
+               ? kiln_card_refuse("teleport.coarse.rows", err)
+               : 0;
+}
+
 static int read_small_key(const struct kiln_json_value *key, const struct kiln_json_value *value,
                           void *ret, struct kiln_error *err)
 {
@@ -228,6 +261,8 @@ static int read_key(const struct kiln_json_value *key, const struct kiln_json_va
                    ? kiln_card_refuse("teleport.rows", err)
                    : 0;
     }
+    if (kiln_json_equals(key, "coarse"))
+        return kiln_card_object("teleport.coarse", value, read_coarse_key, reuse, err);
     return kiln_json_equals(key, "small")
                ? kiln_card_object("teleport.small", value, read_small_key, reuse, err)
                : 0;
@@ -238,15 +273,20 @@ int kiln_card_reuse_read(const struct kiln_json_value *value, struct kiln_card_r
 {
     ret->steps = KILN_STEPS_DEFAULT;
     int code = kiln_card_object("teleport", value, read_key, ret, err);
-    for (int small = 0; small < 2; small++) {
+    if (code == 0 && ret->coarse_count > 0 && ret->coarse.kind != KILN_MODE_COARSE)
+        code = kiln_fail(err, KILN_CONFIG, "\"teleport.coarse\": its rows need a \"mode\"");
+    for (int table = 0; table < KILN_REUSE_TABLES; table++) {
+        static const char *const names[] = {"", "small.", "coarse."};
+        const uint32_t steps = table == KILN_REUSE_COARSE ? ret->coarse.small : ret->steps;
         uint32_t count;
-        const struct kiln_card_reuse_row *rows = kiln_card_reuse_rows(ret, small, &count);
+        const struct kiln_card_reuse_row *rows =
+            kiln_card_reuse_rows(ret, (enum kiln_reuse_table)table, &count);
         for (uint32_t i = 0; i < count && code == 0; i++)
-            if (rows[i].depth >= ret->steps)
+            if (rows[i].depth >= steps)
                 code = kiln_fail(err, KILN_CONFIG,
                                  "\"teleport.%srows\": number %u: depth %u of %u steps leaves "
                                  "none",
-                                 small ? "small." : "", i + 1, rows[i].depth, ret->steps);
+                                 names[table], i + 1, rows[i].depth, steps);
     }
     return code;
 }
@@ -264,10 +304,15 @@ uint32_t kiln_card_reuse_soften(const struct kiln_card_reuse *reuse, uint32_t de
 }
 
 const struct kiln_card_reuse_row *kiln_card_reuse_rows(const struct kiln_card_reuse *reuse,
-                                                       bool small, uint32_t *ret_count)
+                                                       enum kiln_reuse_table table,
+                                                       uint32_t *ret_count)
 {
-    *ret_count = small ? reuse->small_count : reuse->row_count;
-    return small ? reuse->small_rows : reuse->rows;
+    *ret_count = table == KILN_REUSE_SMALL    ? reuse->small_count
+                 : table == KILN_REUSE_COARSE ? reuse->coarse_count
+                                              : reuse->row_count;
+    return table == KILN_REUSE_SMALL    ? reuse->small_rows
+           : table == KILN_REUSE_COARSE ? reuse->coarse_rows
+                                        : reuse->rows;
 }
 
 bool kiln_card_reuse_at(const struct kiln_card_reuse_row *row, uint32_t width, uint32_t height)
@@ -275,12 +320,12 @@ bool kiln_card_reuse_at(const struct kiln_card_reuse_row *row, uint32_t width, u
     return kiln_card_sizes_have(row->sizes, row->size_count, width, height);
 }
 
-bool kiln_card_reuse_bounds(const struct kiln_card_reuse *reuse, bool small,
+bool kiln_card_reuse_bounds(const struct kiln_card_reuse *reuse, enum kiln_reuse_table table,
                             enum kiln_reuse_class class, uint32_t depth, uint32_t width,
                             uint32_t height, double ret[2])
 {
     uint32_t count;
-    const struct kiln_card_reuse_row *rows = kiln_card_reuse_rows(reuse, small, &count);
+    const struct kiln_card_reuse_row *rows = kiln_card_reuse_rows(reuse, table, &count);
     for (uint32_t i = 0; i < count; i++) {
         const struct kiln_card_reuse_row *row = &rows[i];
         if (row->class != class || row->depth != depth || !(row->change[1] > 0) ||

@@ -14,6 +14,7 @@ int kiln_teleport_card(const struct kiln_teleport_bench *bench, json_t **ret,
 {
     struct kiln_teleport_finding *found;
     json_t *rows, *not_offered;
+    char mode[KILN_MODE_MAX];
     size_t count;
     int code = kiln_teleport_found(bench, &found, &count, err);
     if (code)
@@ -26,6 +27,9 @@ int kiln_teleport_card(const struct kiln_teleport_bench *bench, json_t **ret,
                      "dtypes", kiln_dtype_names[bench->options.dtype], "steps",
                      bench->options.steps, "soften", kiln_teleport_soften(bench), "rows", rows,
                      "not_offered", not_offered, "measured", kiln_teleport_json(bench));
+    if (*ret && bench->options.coarse.kind == KILN_MODE_COARSE)
+        json_object_set_new(*ret, "mode",
+                            json_string(kiln_mode_steps_text(&bench->options.coarse, mode)));
     return *ret ? 0 : kiln_fail(err, KILN_NO_MEMORY, "no memory for the results");
 }
 
@@ -129,25 +133,25 @@ static int keep_other_sizes(const struct kiln_teleport_bench *bench, const json_
         good = good && json_array_append(json_object_get(json_object_get(card, "measured"), "rows"),
                                          row) == 0;
     }
-    static const char *const apart[] = {"small", "gate"};
+    static const char *const apart[] = {"small", "coarse", "gate"};
     for (size_t k = 0; k < sizeof apart / sizeof *apart && good; k++)
         if (!json_object_get(card, apart[k]) && json_object_get(had, apart[k]))
             good = json_object_set(card, apart[k], json_object_get(had, apart[k])) == 0;
     return good ? 0 : kiln_fail(err, KILN_NO_MEMORY, "no memory for the results");
 }
 
-/* Puts the rows of small donors under "small" of the old card. */
-static int add_small(json_t *had, json_t *card, struct kiln_error *err)
+/* Puts the rows of small donors, or of coarse runs, under their name in the old card. */
+static int add_part(json_t *had, const char *name, json_t *card, struct kiln_error *err)
 {
     const char *other = differs(had, card);
     if (other)
         return kiln_fail(err, KILN_CONFIG,
                          KILN_MODEL_CARD " has no rows of teleport with the same \"%s\": measure "
-                                         "without --small first",
-                         other);
+                                         "without --%s first",
+                         other, name);
     for (size_t i = 0; i < SHARED; i++)
         json_object_del(card, shared[i]);
-    return json_object_set(had, "small", card) == 0
+    return json_object_set(had, name, card) == 0
                ? 0
                : kiln_fail(err, KILN_NO_MEMORY, "no memory for the results");
 }
@@ -160,9 +164,11 @@ int kiln_teleport_card_write(const struct kiln_teleport_bench *bench, json_t *ca
     if (code)
         return code;
     json_t *had = json_object_get(whole, "teleport");
-    const bool small = bench->options.small;
-    if (small)
-        code = add_small(had, card, err);
+    const char *part = bench->options.small                             ? "small"
+                       : bench->options.coarse.kind == KILN_MODE_COARSE ? "coarse"
+                                                                        : NULL;
+    if (part)
+        code = add_part(had, part, card, err);
     else if (had && !differs(had, card))
         code = keep_other_sizes(bench, had, card, err);
     else if (had)
@@ -171,7 +177,7 @@ int kiln_teleport_card_write(const struct kiln_teleport_bench *bench, json_t *ca
                 " have another \"%s\", so they are replaced\n",
                 differs(had, card));
     if (code == 0)
-        code = kiln_measured_card_write(bench->options.model, "teleport", small ? had : card, err);
+        code = kiln_measured_card_write(bench->options.model, "teleport", part ? had : card, err);
     json_decref(whole);
     return code;
 }

@@ -138,10 +138,10 @@ static int print_group(const struct kiln_teleport_bench *bench,
 static void print_head(const struct kiln_teleport_bench *bench)
 {
     printf("| pairs |");
-    for (int32_t depth = bench->first_depth; depth < bench->options.steps; depth++)
+    for (int32_t depth = bench->first_depth; depth < bench->end_depth; depth++)
         printf(" skip %d |", depth);
     printf("\n| --- |");
-    for (int32_t depth = bench->first_depth; depth < bench->options.steps; depth++)
+    for (int32_t depth = bench->first_depth; depth < bench->end_depth; depth++)
         printf(" --- |");
     puts("");
 }

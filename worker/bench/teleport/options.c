@@ -42,6 +42,9 @@ const char kiln_teleport_usage[] =
     "  --small                from donors of the small size of coarse runs, enlarged;\n"
     "                         more than half of the steps skipped. Goes without\n"
     "                         --combine and --fit\n"
+    "  --coarse S+L           all runs are coarse first; those from donors leave out\n"
+    "                         their first small steps. Goes without --small,\n"
+    "                         --combine, --fit and --modes\n"
     "  --combine              also from the nearest 2 and 4 of 8 donors, combined:\n"
     "                         their mean (lerp), along arcs (slerp), and along arcs\n"
     "                         in pairs (tree)\n"
@@ -67,7 +70,7 @@ const char kiln_teleport_usage[] =
     "--write offers a depth of a class where attributes lose at most 0.5 and whole\n"
     "prompts at most 1.5 points. The standard error counts against it, so few pairs\n"
     "are not enough. It replaces the rows of the sizes of this command, or with\n"
-    "--small those of small donors.\n"
+    "--small those of small donors, with --coarse those of coarse runs.\n"
     "\n"
     "Examples:\n"
     "  kiln bench teleport --count 5 --refused 2 --pools 1\n"
@@ -86,12 +89,17 @@ static int check(const struct kiln_teleport_options *o, struct kiln_error *err)
     for (int i = 0; i < o->size_count; i++) {
         const struct kiln_picture_size size = {(uint32_t)o->sizes[i].width,
                                                (uint32_t)o->sizes[i].height};
-        const int code = kiln_bench_modes_check(o->modes, o->mode_count, size, o->steps, err);
+        int code = kiln_bench_modes_check(o->modes, o->mode_count, size, o->steps, err);
+        if (code == 0 && o->coarse.kind == KILN_MODE_COARSE)
+            code = kiln_bench_modes_check(&o->coarse, 1, size, o->steps, err);
         if (code)
             return code;
     }
     if (o->small && (o->combine || o->fit))
         return kiln_fail(err, KILN_BAD_INPUT, "--small goes without --combine and --fit");
+    if (o->coarse.kind == KILN_MODE_COARSE && (o->small || o->combine || o->fit || o->mode_count))
+        return kiln_fail(err, KILN_BAD_INPUT,
+                         "--coarse goes without --small, --combine, --fit and --modes");
     if (o->dtype == DIFFUSIONZ_AUTO && o->write)
         return kiln_fail(err, KILN_BAD_INPUT,
                          "--dtype auto: " KILN_MODEL_CARD
@@ -108,7 +116,9 @@ static void set_defaults(struct kiln_teleport_options *o)
             o->soften[o->soften_count++] = soften_usual[i];
     if (!o->size_count)
         o->sizes[o->size_count++] = (struct kiln_bench_size){256, 256};
-    if (!o->mode_count)
+    if (o->coarse.kind == KILN_MODE_COARSE)
+        o->no_fewer = true;
+    else if (!o->mode_count)
         o->mode_count = kiln_bench_modes_usual(o->steps, o->modes);
     if (o->report) /* its device is that of the records */
         o->device = -1;
@@ -137,6 +147,7 @@ int kiln_teleport_options_read(int argc, char **argv, struct kiln_teleport_optio
         {"soften", kiln_take_small, .to = o.soften, 0, KILN_CARD_SOFTEN_MAX, &o.soften_count,
          sizeof *o.soften, KILN_CARD_SOFTEN},
         {"small", NULL, .to = &o.small},
+        {"coarse", kiln_take_coarse, .to = &o.coarse},
         {"combine", NULL, .to = &o.combine},
         {"fit", NULL, .to = &o.fit},
         {"embedder", kiln_take_text, .to = &o.embedder},

@@ -73,7 +73,7 @@ static int fill_pool(struct pool *pool, struct kiln_teleport_pool *ret, struct k
         ret->has[0] = true;
         code = kiln_teleport_record_pool(bench, pool->table, ret, 0, err);
     }
-    for (int32_t depth = bench->first_depth; depth < bench->options.steps && code == 0; depth++) {
+    for (int32_t depth = bench->first_depth; depth < bench->end_depth && code == 0; depth++) {
         if (ret->has[depth])
             continue;
         if (!pool->donors[0])

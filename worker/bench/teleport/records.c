@@ -29,12 +29,15 @@ json_t *kiln_teleport_soften(const struct kiln_teleport_bench *bench)
 static json_t *heading(const struct kiln_teleport_bench *bench)
 {
     const struct kiln_teleport_options *o = &bench->options;
+    char coarse[KILN_MODE_MAX];
     json_t *ret = json_pack("{s:s, s:s, s:s, s:i, s:I, s:i, s:o, s:s}", "bench", "teleport",
                             "model", bench->pictures.hash, "pairs", bench->pairs_hash, "seeds",
                             o->seeds, "seed", (json_int_t)o->seed, "steps", o->steps, "soften",
                             kiln_teleport_soften(bench), "device", bench->at.device_class);
     if (ret && o->small) /* without it the heading is that of before there were small donors */
         json_object_set_new(ret, "small", json_true());
+    if (ret && o->coarse.kind == KILN_MODE_COARSE)
+        json_object_set_new(ret, "coarse", json_string(kiln_mode_steps_text(&o->coarse, coarse)));
     return ret;
 }
 
@@ -120,7 +123,7 @@ int kiln_teleport_records_open(struct kiln_teleport_bench *bench, struct kiln_er
         kiln_records_device(bench->options.records, &bench->at);
     return kiln_records_open(&bench->records, bench->options.records, heading(bench),
                              "model, file of pairs, number of seeds or steps, seed, softening, "
-                             "size of donors, or device",
+                             "size of donors, coarse steps, or device",
                              bench->options.report, take, bench, err);
 }
 

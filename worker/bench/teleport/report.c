@@ -117,8 +117,12 @@ double kiln_teleport_cost(const struct kiln_teleport_bench *bench,
                           const struct kiln_teleport_run *run)
 {
     const int32_t steps = bench->options.steps;
-    return run->kind == KILN_TELEPORT_COARSE ? kiln_mode_forwards(&run->mode, (uint32_t)steps)
-                                             : steps - run->depth;
+    struct kiln_mode mode = run->kind == KILN_TELEPORT_COARSE ? run->mode : bench->options.coarse;
+    if (mode.kind == KILN_MODE_EXACT)
+        return steps - run->depth;
+    mode.step = (uint32_t)run->depth;
+    mode.reused = run->depth > 0;
+    return kiln_mode_forwards(&mode, (uint32_t)steps);
 }
 
 /* --- variety ---------------------------------------------------------------------------------- */
@@ -197,8 +201,13 @@ void kiln_teleport_heading(const struct kiln_teleport_bench *bench)
     printf("model %s %s, device %s (%s), %s\n", bench->pictures.name, bench->pictures.hash,
            bench->at.device, bench->at.device_class, bench->at.date);
     printf("`%s`\n", o->command);
+    char coarse[KILN_MODE_MAX];
     printf("pairs of %s, %d seed%s each, %d steps in full\n\n", bench->pairs_name, o->seeds,
            o->seeds == 1 ? "" : "s", o->steps);
+    if (o->coarse.kind == KILN_MODE_COARSE)
+        printf("All runs are coarse first, %s; those from donors leave out their first small "
+               "steps.\n\n",
+               kiln_mode_steps_text(&o->coarse, coarse));
     puts("A pair belongs to the class that the guard gives it; \"refused\" ones never are hits.  "
          "again: a full run with");
     puts(
@@ -328,7 +337,7 @@ static void print_variety(const struct kiln_teleport_bench *bench,
     puts("");
     for (int g = 0; g < KILN_REUSE_CLASS_COUNT - 1; g++)
         for (int32_t depth = bench->first_depth;
-             depth < bench->options.steps && pools_of(bench, table, g); depth++) {
+             depth < bench->end_depth && pools_of(bench, table, g); depth++) {
             printf("| %s | %zu | skip %d |", bench->pairs.groups[g].name, pools_of(bench, table, g),
                    depth);
             for (int p = 0; p < KILN_TELEPORT_POOLS; p++)
@@ -423,7 +432,7 @@ json_t *kiln_teleport_json(const struct kiln_teleport_bench *bench)
             if (bench->pairs.groups[g].pairs > 0)
                 json_array_append_new(rows, group_json(bench, table, g));
             for (int32_t depth = bench->first_depth;
-                 depth < bench->options.steps && pools_of(bench, table, g); depth++)
+                 depth < bench->end_depth && pools_of(bench, table, g); depth++)
                 json_array_append_new(rows, pool_json(bench, table, g, depth));
         }
     }

@@ -22,28 +22,38 @@ uint64_t kiln_teleport_seed(const struct kiln_teleport_options *options, uint32_
 
 /* Copies of the latents that items begin from. */
 struct softened {
-    float *values; /* one latent behind the other */
+    float *values[KILN_PICTURES_BATCH][DIFFUSIONZ_STARTS_MAX]; /* owned */
     const float *more[KILN_PICTURES_BATCH][DIFFUSIONZ_STARTS_MAX];
 };
 
-/* Lets the items begin from copies of their donors, as a worker softens them; free(ret->values). */
-static int soften(struct kiln_teleport_bench *bench, struct kiln_picture_size size, uint32_t side,
-                  DiffusionZItem *items, int count, struct softened *ret, struct kiln_error *err)
+static void release(struct softened *softened)
 {
-    int32_t channels, factor;
-    diffusionz_latent_shape(bench->pictures.context, &channels, &factor);
-    const uint32_t width = size.width / (uint32_t)factor, height = size.height / (uint32_t)factor;
-    const size_t one = (size_t)channels * height * width;
-    ret->values = malloc((size_t)count * DIFFUSIONZ_STARTS_MAX * one * sizeof *ret->values);
-    if (!ret->values)
-        return kiln_fail(err, KILN_NO_MEMORY, "no memory for the donors");
-    float *copy = ret->values;
-    for (int i = 0; i < count; i++) {
-        for (int k = 0; k <= items[i].more_count; k++, copy += one) {
+    for (int i = 0; i < KILN_PICTURES_BATCH; i++)
+        for (int k = 0; k < DIFFUSIONZ_STARTS_MAX; k++)
+            free(softened->values[i][k]);
+}
+
+/* Lets the items begin from copies of their donors, as a worker makes them: shrunk where the run
+ * begins at a smaller size, and softened. */
+static int soften(struct kiln_teleport_bench *bench, const DiffusionZBatch *batch, uint32_t side,
+                  DiffusionZItem *items, struct softened *ret, struct kiln_error *err)
+{
+    const bool small = batch->coarse_skip > 0;
+    int32_t count, factor;
+    diffusionz_latent_shape(bench->pictures.context, &count, &factor);
+    const uint32_t width = (uint32_t)(batch->width / factor);
+    const uint32_t height = (uint32_t)(batch->height / factor), channels = (uint32_t)count;
+    const uint32_t out_width = small ? (uint32_t)(batch->coarse_width / factor) : width;
+    const uint32_t out_height = small ? (uint32_t)(batch->coarse_height / factor) : height;
+    for (int i = 0; i < batch->item_count; i++) {
+        for (int k = 0; k <= items[i].more_count; k++) {
             const float *from = k ? items[i].more_latents[k - 1] : items[i].start_latent;
-            memcpy(copy, from, one * sizeof *copy);
-            kiln_soften(copy, (uint32_t)channels, height, width, side);
-            ret->more[i][k] = copy;
+            float *copy = kiln_latent_shrunk(from, channels, height, width, out_height, out_width);
+            if (!copy)
+                return kiln_fail(err, KILN_NO_MEMORY, "no memory for the donors");
+            if (side > 0)
+                kiln_soften(copy, channels, out_height, out_width, side);
+            ret->more[i][k] = ret->values[i][k] = copy;
         }
         items[i].start_latent = ret->more[i][0];
         items[i].more_latents = ret->more[i] + 1;
@@ -55,22 +65,28 @@ int kiln_teleport_render(struct kiln_teleport_bench *bench, struct kiln_picture_
                          int32_t steps, int32_t depth, bool decode, DiffusionZItem *items,
                          int count, DiffusionZOutput *outputs, struct kiln_error *err)
 {
-    const DiffusionZBatch batch = {
-        .items = items,
-        .item_count = count,
-        .width = (int32_t)size.width,
-        .height = (int32_t)size.height,
-        .num_steps = steps,
-        .skip_decode = !decode,
-        .start = depth ? DIFFUSIONZ_FROM_STEP : DIFFUSIONZ_FROM_NOISE,
-        .start_step = depth,
-    };
+    const struct kiln_model_card *card = &bench->pictures.card;
+    struct kiln_mode mode = bench->options.coarse;
+    DiffusionZBatch batch = {.items = items,
+                             .item_count = count,
+                             .width = (int32_t)size.width,
+                             .height = (int32_t)size.height,
+                             .num_steps = steps,
+                             .skip_decode = !decode};
+    if (mode.kind == KILN_MODE_EXACT && depth > 0)
+        mode.kind = KILN_MODE_START_STEP;
+    mode.step = (uint32_t)depth;
+    mode.reused = depth > 0;
+    if (!kiln_batch_set_mode(&batch, &mode, card->coarse_sizes, card->coarse_size_count))
+        return kiln_fail(err, KILN_BAD_INPUT, KILN_MODEL_CARD " names no small size for %ux%u",
+                         size.width, size.height);
     const uint32_t side =
         depth > 0 && depth <= bench->options.soften_count ? bench->options.soften[depth - 1] : 0;
+    const bool copied = depth > 0 && (side > 0 || batch.coarse_skip > 0);
     struct softened softened = {0};
-    int code = side ? soften(bench, size, side, items, count, &softened, err) : 0;
+    int code = copied ? soften(bench, &batch, side, items, &softened, err) : 0;
     code = code ? code : kiln_pictures_render(&bench->pictures, &batch, outputs, NULL, err);
-    free(softened.values);
+    release(&softened);
     if (code == 0 && outputs[0].latent_channels > KILN_TELEPORT_CHANNELS_MAX)
         code = kiln_fail(err, KILN_UNSUPPORTED, "latents of more than %d channels",
                          KILN_TELEPORT_CHANNELS_MAX);

@@ -57,9 +57,12 @@ static void plan_runs(struct kiln_teleport_bench *bench)
     add_run(bench, KILN_TELEPORT_AGAIN, 0);
     /* A coarse run costs half of an exact one or less: only deeper starts save anything. */
     bench->first_depth = bench->options.small ? bench->options.steps / 2 + 1 : 1;
+    const struct kiln_mode *coarse = &bench->options.coarse;
+    bench->end_depth =
+        coarse->kind == KILN_MODE_COARSE ? (int32_t)coarse->small : bench->options.steps;
     if (!bench->options.small) /* whose pictures are of another size */
         add_run(bench, KILN_TELEPORT_DONOR, 0);
-    for (int32_t depth = bench->first_depth; depth < bench->options.steps; depth++)
+    for (int32_t depth = bench->first_depth; depth < bench->end_depth; depth++)
         add_run(bench, KILN_TELEPORT_SKIP, depth);
     for (int i = 0; i < KILN_TELEPORT_WAYS && bench->options.combine; i++)
         for (int32_t depth = 1; depth < bench->options.steps; depth++)

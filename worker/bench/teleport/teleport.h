@@ -48,6 +48,8 @@ struct kiln_teleport_options {
     int32_t device, threads, steps, seeds, dtype;
     struct kiln_bench_size sizes[KILN_TELEPORT_SIZES_MAX];
     struct kiln_mode modes[KILN_TELEPORT_MODES_MAX]; /* of coarse first */
+    struct kiln_mode coarse; /* of all runs, which begin their small phase late; EXACT: they are
+                                full ones */
     int size_count, soften_count, mode_count;
     uint32_t soften[KILN_CARD_SOFTEN]; /* as in kiln.json */
     uint64_t count, refused, pools;    /* pairs of a group at most; pools of a class */
@@ -156,7 +158,7 @@ struct kiln_teleport_bench {
     struct kiln_teleport_run runs[KILN_TELEPORT_RUNS_MAX];
     int run_count;
     struct kiln_teleport_table tables[KILN_TELEPORT_SIZES_MAX];
-    int32_t first_depth; /* the fewest steps that are skipped */
+    int32_t first_depth, end_depth; /* the fewest steps that are skipped; and one above the most */
     struct kiln_measured_at at;
     char pairs_hash[KILN_FILE_HASH_MAX];
     const char *pairs_name; /* the file without its folder */
@@ -205,8 +207,9 @@ enum kiln_teleport_noise { KILN_NOISE_TARGET, KILN_NOISE_AGAIN, KILN_NOISE_DONOR
 uint64_t kiln_teleport_seed(const struct kiln_teleport_options *options, uint32_t line,
                             enum kiln_teleport_noise noise, uint32_t number);
 
-/* Renders items of one size; donors: NULL, or their latents, of which `depth` steps are skipped.
- * Without pictures (latents alone) if !decode. */
+/* Renders items of one size in the mode of the options; with `depth` above 0 so many steps are
+ * skipped and each item has its donor's latent as its start, which is softened here.  Without
+ * pictures (latents alone) if !decode. */
 int kiln_teleport_render(struct kiln_teleport_bench *bench, struct kiln_picture_size size,
                          int32_t steps, int32_t depth, bool decode, DiffusionZItem *items,
                          int count, DiffusionZOutput *outputs,
@@ -293,11 +296,11 @@ int kiln_teleport_bounds(const struct kiln_teleport_bench *bench,
                          double ret_bounds[2], struct kiln_error *err) KILN_MUST_CHECK;
 /* What was measured and how, as it is in kiln.json under "measured"; NULL without memory. */
 json_t *kiln_teleport_json(const struct kiln_teleport_bench *bench);
-/* The object "teleport" of kiln.json, or with --small what belongs under "small" of it. */
+/* The object "teleport" of kiln.json, or what belongs under "small" or "coarse" of it. */
 int kiln_teleport_card(const struct kiln_teleport_bench *bench, json_t **ret,
                        struct kiln_error *err) KILN_MUST_CHECK;
 /* Puts such an object into kiln.json: what is there of other sizes and under "small" stays, or with
- * --small all else. */
+ * --small or --coarse all else. */
 int kiln_teleport_card_write(const struct kiln_teleport_bench *bench, json_t *card,
                              struct kiln_error *err) KILN_MUST_CHECK;
 /* How much the words of two prompts have in common: the target's that the donor has, the donor's

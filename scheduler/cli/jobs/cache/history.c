@@ -32,12 +32,12 @@ static double saved_steps(const struct choosing *choosing, uint32_t donors, uint
     struct kiln_reuse_pool pool = {.class = KILN_REUSE_SAME_PROMPT, .donors = donors};
     double saved = 0;
     for (uint64_t left = donors > 0 ? runs : 0; left > 0; pool.uses++) {
-        const uint32_t depth = kiln_reuse_depth(&choosing->card, job, &pool);
+        const struct kiln_reuse_start start = kiln_reuse_start(&choosing->card, job, &pool);
         const bool endless = kiln_reuse_floor(job->alike) <= 0; /* uses do not count */
         const uint64_t hits = endless || left < donors ? left : donors;
-        if (depth == 0)
+        if (!start.row)
             break;
-        saved += (double)hits * (own - (job->steps - depth));
+        saved += (double)hits * (own - start.forwards);
         left -= hits;
     }
     return saved;

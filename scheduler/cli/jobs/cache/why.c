@@ -81,18 +81,18 @@ static int print(const struct why *why, const struct kiln_donor *found, const ch
     if (why->cli->json)
         return kiln_print_json(
             why->cli,
-            json_pack("{s:I, s:s?, s:O, s:O, s:I, s:s?, s:i}", "job", (json_int_t)job->id, "reason",
-                      silent, "pools", why->pools, "compared", why->compared, "donor",
+            json_pack("{s:I, s:s?, s:O, s:O, s:I, s:s?, s:i, s:b}", "job", (json_int_t)job->id,
+                      "reason", silent, "pools", why->pools, "compared", why->compared, "donor",
                       (json_int_t)found->job, "donor_class",
                       found->job ? kiln_reuse_class_name((enum kiln_reuse_class)found->hit) : NULL,
-                      "steps", (int)found->step));
+                      "steps", (int)found->step, "coarse", (int)found->coarse));
     if (why->more)
         printf("  and %s that may not be used\n", KILN_COUNT(why->more, "other prompt"));
     if (found->job)
         printf("now it would begin from the latent of job %" PRIu64 " (%s) and save %u of %u "
-               "steps\n",
+               "steps%s\n",
                found->job, kiln_reuse_class_name((enum kiln_reuse_class)found->hit), found->step,
-               job->steps);
+               job->steps, found->coarse ? ", small ones of its coarse run" : "");
     else if (silent)
         printf("it runs in full: %s\n", silent);
     else
