@@ -74,6 +74,33 @@ static void some_ends_are_final_at_once(void **state)
     assert_string_equal(life.reason, "drained");
 }
 
+static void a_reason_is_whole_or_ends_after_a_word(void **state)
+{
+    (void)state;
+    struct kiln_guard_life life = {0};
+    char line[1000];
+    for (int len = 0; len < 600; len += 6) /* a path that is long, but not unheard of */
+        memcpy(line + len, "/model", 6);
+    strcpy(line + 600, ": the file is cut short, fetch it anew");
+    kiln_guard_ended(&life, &plan, EXITED(EX_CONFIG), line, 5);
+    assert_memory_equal(life.reason, "exit 78: /model", 15);
+    assert_string_equal(life.reason + 9, line);
+    kiln_guard_ended(&life, &plan, EXITED(EX_CONFIG),
+                     "2026-11-27T16:52:31.416Z error kiln-worker worker_failed code=corrupt "
+                     "error=\"/models/\\\"a\\\"/w: tensor b lies outside\" effect=\"none\"",
+                     5);
+    assert_string_equal(life.reason, "exit 78: /models/\"a\"/w: tensor b lies outside");
+    for (size_t i = 0; i < sizeof line - 1; i++)
+        line[i] = i % 8 == 7 ? ' ' : 'x';
+    line[sizeof line - 1] = '\0';
+    kiln_guard_ended(&life, &plan, EXITED(EX_CONFIG), line, 5);
+    assert_true(strlen(life.reason) > 700);
+    assert_non_null(strstr(life.reason, " xxxxxxx ... (its log says more)"));
+    memset(line, 'x', sizeof line - 1); /* no word ends */
+    kiln_guard_ended(&life, &plan, EXITED(EX_CONFIG), line, 5);
+    assert_string_equal(life.reason, "exit 78: ... (its log says more)");
+}
+
 static long size_of(const char *path)
 {
     struct stat st;
@@ -110,6 +137,7 @@ int main(void)
         cmocka_unit_test(pauses_grow_and_are_forgiven),
         cmocka_unit_test(too_many_crashes_are_the_end),
         cmocka_unit_test(some_ends_are_final_at_once),
+        cmocka_unit_test(a_reason_is_whole_or_ends_after_a_word),
         cmocka_unit_test(a_log_is_turned_under_its_writer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -204,6 +204,9 @@ ls d/run/*.pid 2>/dev/null && die "down left something"
 # --- a mistyped path or device makes no directory
 fails 66 up --dir x1 --model /nonexistent
 fails 69 up --dir x1 --device cuda:99
+# --- nor do settings that contradict each other, or a store that cannot be opened
+fails 78 up --dir x1 --engine testcard --lease-s 4 --heartbeat-s 3
+fails 78 up --dir x1 --engine testcard --store ftp://x
 [ ! -e x1 ] || die "a command that failed left $(find x1)"
 
 # --- no model and no engine that does without

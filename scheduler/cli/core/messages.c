@@ -62,7 +62,8 @@ static const char *advice(const struct kiln_cli *cli, int code)
     switch (code) {
     case KILN_UNAVAILABLE:
     case KILN_TIMEOUT:
-        return cli->config_path
+        return cli->config_path && !looked ? "`kiln doctor` checks every server of the settings"
+               : cli->config_path
                    ? "`kiln doctor` checks every server of the settings; `kiln up` starts a "
                      "private stack that was stopped"
                : looked ? "no settings file was found: `kiln up` starts a private stack here, "

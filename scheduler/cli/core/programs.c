@@ -20,7 +20,7 @@
 #include "scheduler/cli/core/paths.h"
 #include "storage/daemon/outage.h"
 
-#define TAIL_BYTES 600
+#define TAIL_BYTES 2048
 #define DAY_S (24.0 * 3600)
 #define POSTGRES_ROOT "/usr/lib/postgresql"
 

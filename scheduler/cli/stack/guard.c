@@ -108,7 +108,7 @@ static void start_worker(struct guard *guard, struct guarded *worker)
 /* The worker has ended: after our signal, or by itself. */
 static void note_end(struct guard *guard, struct guarded *worker, int status)
 {
-    char words[KILN_GUARD_REASON_MAX] = "", path[PATH_MAX];
+    char words[KILN_ERROR_TEXT_MAX] = "", path[PATH_MAX];
     FILE *file = fopen(kiln_process_log(guard->stack, worker->row.name, path), "re");
     if (file) {
         kiln_last_line(file, words, sizeof words);

@@ -19,7 +19,8 @@
 #define KILN_GUARD_NAME "crew" /* its pid file and log */
 #define KILN_GUARD_PLAN "crew.json"
 #define KILN_GUARD_MAX 128 /* a stack has at most 64, and there are those of `worker start` */
-#define KILN_GUARD_REASON_MAX 240
+/* The last line of a log, how the worker ended, and a message around both fit a kiln_error. */
+#define KILN_GUARD_REASON_MAX 800
 #define KILN_GUARD_CRASHES_MAX 16
 
 /* One worker of the plan. */
@@ -106,10 +107,11 @@ struct kiln_guard_life {
     uint32_t crashes, restarts, in_row;
     char reason[KILN_GUARD_REASON_MAX];
 };
-/* The worker has ended: status as of waitpid, or -1 when nobody saw how; words: the last line of
- * its log.  Decides what comes next. */
+/* The worker has ended: status as of waitpid, or -1 when nobody saw how; line: the last one of its
+ * log, of which the reason keeps the field `error` if it has one.  Decides what comes next.  A
+ * reason that is too long ends after a word and names the log. */
 void kiln_guard_ended(struct kiln_guard_life *life, const struct kiln_guard_plan *plan, int status,
-                      const char *words, double now_s);
+                      const char *line, double now_s);
 
 /* --- guard.c ---------------------------------------------------------------------------------- */
 /* The guard's whole life; an exit status. */

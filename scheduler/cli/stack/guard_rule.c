@@ -6,7 +6,9 @@
  *     anything else              again after 1, 2, 4, ... 60 s; given up after too many crashes in
  *                                too short a time, so that a broken machine does not grind for days
  */
+#include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <sysexits.h>
 
@@ -23,10 +25,43 @@ const char *kiln_guard_state_name(enum kiln_guard_state state)
     return names[state];
 }
 
-void kiln_guard_ended(struct kiln_guard_life *life, const struct kiln_guard_plan *plan, int status,
-                      const char *words, double now_s)
+/* People read the reason: one that is too long ends after a word. */
+static void KILN_PRINTF(2, 3) give_reason(struct kiln_guard_life *life, const char *fmt, ...)
 {
-    char how[64] = "it was gone";
+    static const char rest[] = " ... (its log says more)";
+    size_t fits = sizeof life->reason - sizeof rest;
+    va_list args;
+    va_start(args, fmt);
+    bool whole = vsnprintf(life->reason, sizeof life->reason, fmt, args) < KILN_GUARD_REASON_MAX;
+    va_end(args);
+    if (whole)
+        return;
+    while (fits > 0 && life->reason[fits] != ' ')
+        fits--;
+    memcpy(life->reason + fits, rest, sizeof rest);
+}
+
+/* What a line of the log says went wrong: the text of its field `error`, or the line. */
+static const char *error_of(const char *line, char out[KILN_ERROR_TEXT_MAX])
+{
+    static const char field[] = " error=\"";
+    const char *at = strstr(line, field);
+    size_t len = 0;
+    if (!at)
+        return line;
+    for (at += strlen(field); *at && *at != '"' && len + 1 < KILN_ERROR_TEXT_MAX; at++) {
+        at += *at == '\\' && at[1];
+        out[len++] = *at;
+    }
+    out[len] = '\0';
+    return out;
+}
+
+void kiln_guard_ended(struct kiln_guard_life *life, const struct kiln_guard_plan *plan, int status,
+                      const char *line, double now_s)
+{
+    char how[64] = "it was gone", text[KILN_ERROR_TEXT_MAX];
+    const char *words = error_of(line, text);
     int code = status != -1 && WIFEXITED(status) ? WEXITSTATUS(status) : -1, crashes = 0;
     if (code >= 0)
         snprintf(how, sizeof how, "exit %d", code);
@@ -37,7 +72,7 @@ void kiln_guard_ended(struct kiln_guard_life *life, const struct kiln_guard_plan
         snprintf(life->reason, sizeof life->reason, "drained");
         return;
     }
-    snprintf(life->reason, sizeof life->reason, "%s%s%.150s", how, words[0] ? ": " : "", words);
+    give_reason(life, "%s%s%s", how, words[0] ? ": " : "", words);
     if (code == EX_CONFIG || code == EX_USAGE) {
         life->state = KILN_GUARD_GIVEN_UP;
         return;
@@ -48,9 +83,8 @@ void kiln_guard_ended(struct kiln_guard_life *life, const struct kiln_guard_plan
         crashes += now_s - life->crashed_s[i] <= (double)plan->within_s;
     if (crashes >= plan->crashes) {
         life->state = KILN_GUARD_GIVEN_UP;
-        snprintf(life->reason, sizeof life->reason,
-                 "%d crashes within %lld s, the last: %s%s%.120s", crashes,
-                 (long long)plan->within_s, how, words[0] ? ": " : "", words);
+        give_reason(life, "%d crashes within %lld s, the last: %s%s%s", crashes,
+                    (long long)plan->within_s, how, words[0] ? ": " : "", words);
         return;
     }
     life->due_s = now_s + kiln_backoff(++life->in_row, PAUSE_FIRST_S, PAUSE_MAX_S);

@@ -64,11 +64,12 @@ int kiln_stack_make_dir(const char *path, mode_t mode, struct kiln_error *err)
                      strerror(errno == EEXIST ? ENOTDIR : errno));
 }
 
+static const char *const parts[] = {"run", "log", "redis", "store"};
+
 /* The stack's own directories.  0711 where Postgres has a user of its own, who passes through to
  * its socket: nobody lists. */
 static int make_layout(const struct kiln_stack *stack, struct kiln_error *err)
 {
-    static const char *const parts[] = {"run", "log", "redis", "store"};
     char path[PATH_MAX];
     struct stat at, st;
     int rc = kiln_stack_make_dir(stack->dir, 0711, err);
@@ -108,11 +109,13 @@ static int make_new(const char *dir, struct kiln_error *err)
 }
 
 /* The absolute path of a directory that may not exist yet. */
-static int resolve(const char *dir, bool create, char out[PATH_MAX], struct kiln_error *err)
+static int resolve(const char *dir, bool create, char out[PATH_MAX], bool *ret_made,
+                   struct kiln_error *err)
 {
     struct stat st;
     bool there = stat(dir, &st) == 0;
-    if (!there && errno == ENOENT && create) {
+    *ret_made = !there && errno == ENOENT && create;
+    if (*ret_made) {
         int rc = make_new(dir, err);
         if (rc)
             return rc;
@@ -245,7 +248,7 @@ int kiln_stack_open(struct kiln_stack *stack, const char *dir, bool create, stru
 {
     memset(stack, 0, sizeof *stack);
     stack->lock_fd = stack->workers = -1;
-    int rc = resolve(dir, create, stack->dir, err);
+    int rc = resolve(dir, create, stack->dir, &stack->made, err);
     if (rc)
         return rc;
     kiln_join(stack->conf, stack->dir, "kiln.conf");
@@ -303,4 +306,15 @@ void kiln_stack_close(struct kiln_stack *stack)
     if (stack->lock_fd >= 0)
         close(stack->lock_fd);
     stack->lock_fd = -1;
+}
+
+void kiln_stack_unmake(const struct kiln_stack *stack)
+{
+    char path[PATH_MAX], run[PATH_MAX];
+    if (!stack->made || access(stack->conf, F_OK) == 0)
+        return;
+    unlink(kiln_join(path, kiln_join(run, stack->dir, "run"), "lock"));
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        rmdir(kiln_join(path, stack->dir, parts[i]));
+    rmdir(stack->dir);
 }

@@ -42,6 +42,7 @@ struct kiln_stack {
     char devices[KILN_STACK_DEVICES_MAX][32];
     int device_count;
     int lock_fd; /* -1 when not held */
+    bool made;   /* the directory was not there before */
     bool begun;  /* the first part runs: what fails from here leaves something behind */
 };
 
@@ -53,6 +54,8 @@ int kiln_stack_open(struct kiln_stack *stack, const char *dir, bool create,
 int kiln_stack_lock(struct kiln_stack *stack, struct kiln_error *err) KILN_MUST_CHECK;
 bool kiln_stack_try_lock(struct kiln_stack *stack) KILN_MUST_CHECK; /* does not wait */
 void kiln_stack_close(struct kiln_stack *stack);
+/* After a failure: removes a directory that this command made, if nothing was written there. */
+void kiln_stack_unmake(const struct kiln_stack *stack);
 int kiln_stack_save(const struct kiln_stack *stack, struct kiln_error *err) KILN_MUST_CHECK;
 /* Makes a directory of exactly that mode; an existing one is unchanged. */
 int kiln_stack_make_dir(const char *path, mode_t mode, struct kiln_error *err) KILN_MUST_CHECK;

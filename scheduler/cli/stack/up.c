@@ -68,6 +68,8 @@ int kiln_stack_up(struct kiln_cli *cli, const char *dir, long workers, struct ki
                        "without a model)");
     if (rc == 0)
         rc = kiln_stack_save(stack, err);
+    if (rc)
+        kiln_stack_unmake(stack);
     if (rc == 0)
         (void)kiln_socket_dirs_sweep(); /* of other stacks, which are gone */
     if (rc == 0)
