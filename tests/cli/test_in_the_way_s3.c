@@ -146,7 +146,7 @@ static void expired_keys_are_said_and_survived(void **state)
 int main(void)
 {
     const char *limit = getenv("KILN_TROUBLE_LIMIT_MS");
-    limit_ms = limit ? strtod(limit, NULL) : 20000;
+    limit_ms = limit ? strtod(limit, NULL) : 8000;
     swift = test_swift_start();
     if (!swift)
         return 77;
