@@ -23,7 +23,7 @@ struct uploader {
     struct kiln_outage outage;
     struct kiln_picture *group[GROUP_MAX];
     size_t count;
-    size_t refused;     /* bytes of the largest object that is not stored */
+    size_t refused;     /* bytes that the largest picture still needs in the store */
     double next_try_ms; /* of an idle thread in an outage */
 };
 
@@ -74,9 +74,13 @@ static int put_group(struct uploader *uploader, size_t *ret_stored, struct kiln_
         *ret_stored += objects[i]->stored && !puts[i].was_there;
     }
     uploader->refused = 0;
-    for (size_t i = 0; i < count; i++)
-        if (!objects[i]->stored && objects[i]->size > uploader->refused)
-            uploader->refused = objects[i]->size;
+    for (size_t i = 0; i < uploader->count; i++) {
+        size_t missing = 0;
+        for (uint32_t j = 0; j < uploader->group[i]->object_count; j++)
+            missing +=
+                uploader->group[i]->objects[j].stored ? 0 : uploader->group[i]->objects[j].size;
+        uploader->refused = missing > uploader->refused ? missing : uploader->refused;
+    }
     return code;
 }
 
@@ -175,7 +179,7 @@ static void work_group(struct uploader *uploader)
 }
 
 /* While nothing is to be put, because what the store refused has returned to the queue: does it
- * take an object as large as those?  This worker gets no job until it does. */
+ * take as much as a picture of those?  This worker gets no job until it does. */
 static void try_again(struct uploader *uploader)
 {
     struct kiln_error err;

@@ -429,10 +429,10 @@ static int finish(struct exporting *x, int rc, bool *ret_again, struct kiln_erro
         rc = write_grid(x, err);
     if (keep && rc == 0 && x->answers)
         rc = kiln_answers_write(x->answers, x->answer_file.file, err);
+    if (keep && rc == 0) /* before a file that lies elsewhere, which is known by the list alone */
+        rc = kiln_export_dir_list(x->dir, err);
     if (keep && rc == 0 && x->sheet)
         rc = kiln_sheet_write(x->sheet, export->sheet, err);
-    if (keep && rc == 0)
-        rc = kiln_export_dir_list(x->dir, err);
     struct part_file *const own[] = {&x->results, &x->html, &x->grid, &x->answer_file};
     int closed = 0;
     for (size_t i = 0; i < sizeof own / sizeof *own && closed == 0; i++)
