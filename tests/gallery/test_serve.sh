@@ -170,6 +170,14 @@ crimson() { page 'v1/pictures?q=a+crimson+disc' | grep -q '"prompt":"a red disc"
 soon crimson || die "not found: $(page 'v1/pictures?q=a+crimson+disc')"
 page '?q=a+crimson+disc' >front.html
 grep -q 'No picture has every word; the prompts of these mean something alike' front.html || die "what was found by meaning alone"
+page 'v1/pictures?q=qqqq' >none.json
+echo '{"prompt": "a qqqq", "size": "64x64"}' >late.jsonl
+fill late late.jsonl
+end=$((SECONDS + 30)) # a list of several pages is kept for 60 s
+until page 'v1/pictures?q=qqqq' | grep -q '"prompt":"a qqqq"'; do
+    [ $SECONDS -lt $end ] || die "what is new is not found; before: $(cat none.json)"
+    sleep 0.2
+done
 suggests() { page '?q=a+red+discc' | grep -q 'Did you mean <a href="/?q=a%20red%20disc">'; }
 soon suggests || die "no suggestion"
 kill -TERM "$gallery"

@@ -243,7 +243,8 @@ int kiln_mixed_list(struct kiln_mixed *mixed, struct kiln_ledger *session,
         memcpy(list.id, id, sizeof id);
         list.made_ms = kiln_clock_ms();
         code = make_list(mixed, session, query, &list, err);
-        if (code == 0)
+        /* One page has no others to fit to, and what it lacks may be there a moment later. */
+        if (code == 0 && list.count > query->rows_max)
             keep_list(mixed, &list);
     }
     if (code != 0)

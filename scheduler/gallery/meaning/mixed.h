@@ -1,11 +1,11 @@
 /* mixed.h - a search by words and by meaning at once, in pages of one list that stays as it is.
  *
  * Up to KILN_MIXED_WORDS pictures that have the words, newest first, and those whose prompts mean
- * the same, as far as they stand out from the background, are fused by rank.  The fused list is
- * kept for a minute, so that its pages fit together although pictures arrive; then it is made
- * again.  If more pictures have the words, its last page goes on to them with a cursor of
- * kiln_gallery_list, newest first; a few of those may have come before by their meaning.  Not for
- * words that say exactly what is wanted (kiln_query_is_exact).
+ * the same, as far as they stand out from the background, are fused by rank.  A fused list of more
+ * than a page is kept for a minute, so that its pages fit together although pictures arrive; then
+ * it is made again.  If more pictures have the words, its last page goes on to them with a cursor
+ * of kiln_gallery_list, newest first; a few of those may have come before by their meaning.  Not
+ * for words that say exactly what is wanted (kiln_query_is_exact).
  */
 #ifndef KILN_GALLERY_MIXED_H
 #define KILN_GALLERY_MIXED_H
