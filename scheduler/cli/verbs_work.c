@@ -31,6 +31,9 @@ static const struct kiln_option worker_options[] = {
     {"lines", "N", "logs: the last N lines (40)"},
     {"follow", NULL, "logs: print new lines until Ctrl-C"},
     {NULL, NULL, NULL}};
+static const struct kiln_option enqueue_options[] = {
+    {"on-done", "URL", "when the batch has ended, the scheduler sends a POST to URL"},
+    {NULL, NULL, NULL}};
 static const struct kiln_option wait_options[] = {
     {"timeout", "S", "stop waiting after this many seconds, exit code 75"},
     {"on-done", "CMD", "run this by /bin/sh -c when the batch has ended"},
@@ -45,6 +48,7 @@ static const struct kiln_option run_options[] = {
     DIR_OPTION,
     {"workers", "N", "number of workers of the private stack"},
     {"all", NULL, "also jobs whose lines are gone from the batch's file"},
+    {"on-done", "URL|CMD", "when the batch has ended, POST to URL, or run CMD by /bin/sh -c"},
     KILN_LOOK_OPTIONS,
     {NULL, NULL, NULL}};
 
@@ -105,7 +109,8 @@ const struct kiln_verb kiln_verbs_work[] = {
              "--on-done URL: when the batch has ended, the scheduler sends a signed POST to URL "
              "and retries for up to a day.  Its host must be in webhook_hosts, here and in the "
              "scheduler's settings.",
-     .options = kiln_enqueue_options,
+     .options = enqueue_options,
+     .also = kiln_enqueue_options,
      .words = {1, 1},
      .run = kiln_verb_enqueue},
     {.name = "wait",

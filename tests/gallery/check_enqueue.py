@@ -86,6 +86,7 @@ check(all(isinstance(line["job"], int) for line in got["lines"]), "a receipt wit
 check([line["line"] for line in got["refused_lines"]] == [2, 5, 7], f"refused: {got['refused_lines']}")
 for line, words in zip(got["refused_lines"], ("stepz", '"url"', "not valid JSON")):
     check(words in line["message"], f"line {line['line']} does not say {words}: {line['message']}")
+check(got["passed_over"] is None, f"passed over: {answer.text}")
 first = got
 until("/v1/batches/api-1", lambda batch: batch["ended"] and batch["jobs"]["done"] == 6)
 picture = json.loads(ask(f"/v1/pictures/{got['lines'][1]['job']}", headers=BEARER).text)
@@ -103,6 +104,12 @@ answer, got = post("/v1/batches", f'{{"prompt":"no name",{SMALL}}}')
 check(answer.status == 201 and got["batch"].startswith("b-"), f"a batch without a name: {answer.text}")
 answer, got = post("/v1/batches?batch=api-3&wait=0", f'{{"prompt":"no wait",{SMALL}}}')
 check(answer.status == 202 and got["sent"] == 1 and got["accepted"] is None, f"wait=0: {answer.text}")
+theirs = [f'{{"custom_id":"t{i}","method":"POST","url":"/v1/images/generations","body":{{"prompt":"a ring","model":"{model}",{SMALL}}}}}'
+          for i, model in enumerate(("dall-e-3", "gpt-image-1", "dall-e-3"))]
+answer, got = post("/v1/batches?batch=theirs", "\n".join(theirs))
+check(answer.status == 201 and got["passed_over"] == "dall-e-3, gpt-image-1", f"models of OpenAI's: {answer.text}")
+answer, got = post("/v1/batches?batch=theirs-set&set=model=nonesuch&dry_run=1", "\n".join(theirs))
+check(got["passed_over"] is None, f"a model is set: {answer.text}")
 answer, got = post("/v1/batches?dry_run=1", body)
 check(answer.status == 422 and got["plan"]["jobs"] == 6 and got["sent"] == 0, f"dry run: {answer.text}")
 answer, got = post("/v1/batches?batch=api-4&strict=1", body)

@@ -261,6 +261,7 @@ static void write_answer(struct sending *sending, const struct kiln_error *faile
     add_count(out, "accepted", counted, result->accepted);
     add_count(out, "duplicate", counted, result->duplicate);
     kiln_json_number(out, "refused", result->refused);
+    kiln_json_text(out, "passed_over", result->passed_over[0] ? result->passed_over : NULL);
     add_refusals(result, out);
     if (dry)
         add_plan(result, out);

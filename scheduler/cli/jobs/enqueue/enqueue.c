@@ -152,6 +152,15 @@ static int check_custom_id(struct run *run, const char *custom_id, uint64_t line
     return 0;
 }
 
+static void keep_model(struct kiln_enqueue_result *result, const char *model)
+{
+    size_t at = 0;
+    while (at < result->model_count && strcmp(result->models[at], model) != 0)
+        at++;
+    if (at == result->model_count && at < KILN_MODELS_KEPT)
+        snprintf(result->models[result->model_count++], sizeof result->models[0], "%s", model);
+}
+
 /* Checks one job of the current line, and adds it to the plan or sends it. */
 static int take_job(struct run *run, uint64_t which, uint64_t line, struct kiln_error *err)
 {
@@ -175,6 +184,8 @@ static int take_job(struct run *run, uint64_t which, uint64_t line, struct kiln_
     }
     if (!code && !run->seek)
         kiln_model_watch_see(&run->watch, &job);
+    if (!code && !run->seek && job.model && job.model[0])
+        keep_model(run->result, job.model);
     if (!code && dry_run)
         kiln_plan_add(&run->result->plan, job.model && job.model[0] ? NULL : run->watch.card, &job,
                       !run->entry.known);
@@ -514,11 +525,14 @@ int kiln_enqueue(struct kiln_cli *cli, const struct kiln_enqueue_request *reques
     if (!code && result->refused > 0)
         kiln_say(cli, "%s %s, %" PRIu64 " refused", KILN_COUNT(run.index, "job"),
                  request->dry_run ? "accepted" : "sent", result->refused);
-    if (run.input && kiln_input_passed_over(run.input)[0] && !sets_model(request))
+    if (run.input && !sets_model(request))
+        snprintf(result->passed_over, sizeof result->passed_over, "%s",
+                 kiln_input_passed_over(run.input));
+    if (result->passed_over[0])
         kiln_warn(cli,
                   "%s asks for %s, which only OpenAI has: its pictures come from the fleet's own "
                   "model; --set model=NAME chooses one",
-                  kiln_input_name(run.input), kiln_input_passed_over(run.input));
+                  kiln_input_name(run.input), result->passed_over);
     result->error = err;
     result->error.code = code;
     kiln_bus_close(run.bus);

@@ -53,6 +53,8 @@ struct kiln_refusal {
     char *error;
 };
 
+#define KILN_MODELS_KEPT 4 /* each once, the first of them */
+
 struct kiln_enqueue_result {
     char batch[KILN_BATCH_NAME_MAX + 1];
     uint64_t sent;  /* jobs in the stream */
@@ -64,7 +66,11 @@ struct kiln_enqueue_result {
     uint64_t refused;              /* lines here, and jobs there */
     struct kiln_refusal *refusals; /* [refusal_count], the first of them */
     size_t refusal_count;
-    struct kiln_plan plan;   /* dry_run */
+    struct kiln_plan plan;                            /* dry_run */
+    char models[KILN_MODELS_KEPT][KILN_NAME_MAX + 1]; /* [model_count] that jobs name */
+    size_t model_count;
+    char
+        passed_over[KILN_PASSED_OVER_MAX]; /* as kiln_input_passed_over; "" where --set names one */
     struct kiln_error error; /* what ended it, as far as stderr would say; code 0: nothing */
 };
 
@@ -74,11 +80,14 @@ int kiln_enqueue(struct kiln_cli *cli, const struct kiln_enqueue_request *reques
                  struct kiln_enqueue_result *result);
 void kiln_enqueue_release(struct kiln_enqueue_result *result);
 
-/* The options of the verb, ended by a NULL name, and their reading into a request; file is not
- * touched. sets has room for KILN_GIVEN_MAX.  0 or an exit status. */
+/* The options of the verb but --on-done, which is not the same for all, ended by a NULL name, and
+ * their reading into a request; file is not touched. sets has room for KILN_GIVEN_MAX.  0 or an
+ * exit status. */
 extern const struct kiln_option kiln_enqueue_options[];
 int kiln_enqueue_read_args(struct kiln_cli *cli, const struct kiln_args *args,
                            struct kiln_set *sets, struct kiln_enqueue_request *ret);
+/* The name of the batch on stdout, or with --json the result.  0 or an exit status. */
+int kiln_enqueue_print(const struct kiln_cli *cli, const struct kiln_enqueue_result *result);
 /* The plan of a dry run on stdout, a table or with --json an object.  0 or an exit status. */
 int kiln_enqueue_print_plan(const struct kiln_cli *cli, const struct kiln_enqueue_result *result);
 

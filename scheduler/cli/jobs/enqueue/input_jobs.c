@@ -15,16 +15,14 @@
 #include "schemas/limits.h"
 #include "schemas/text/utf8.h"
 
-#define PASSED_OVER_MAX 160
-
 struct kiln_input {
     struct kiln_lines *lines;
     enum kiln_format format;
     struct kiln_csv csv;
     bool has_header;
-    struct kiln_text record;           /* CSV: lines of one record */
-    struct kiln_text job;              /* the job line that was made */
-    char passed_over[PASSED_OVER_MAX]; /* models of requests, each once */
+    struct kiln_text record;                /* CSV: lines of one record */
+    struct kiln_text job;                   /* the job line that was made */
+    char passed_over[KILN_PASSED_OVER_MAX]; /* models of requests, each once */
 };
 
 int kiln_format_by_name(const char *name)
@@ -107,8 +105,8 @@ static int make_openai_job(struct kiln_input *input, const char *text, size_t le
     const size_t used = strlen(list);
     kiln_text_clear(&input->job);
     int code = kiln_openai_line(text, len, &input->job, model, err);
-    if (model[0] && !lists(list, model) && used + strlen(model) + 3 < PASSED_OVER_MAX)
-        snprintf(list + used, PASSED_OVER_MAX - used, "%s%s", used ? ", " : "", model);
+    if (model[0] && !lists(list, model) && used + strlen(model) + 3 < KILN_PASSED_OVER_MAX)
+        snprintf(list + used, KILN_PASSED_OVER_MAX - used, "%s%s", used ? ", " : "", model);
     return code;
 }
 

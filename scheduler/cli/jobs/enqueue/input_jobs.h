@@ -38,6 +38,7 @@ const char *kiln_input_name(const struct kiln_input *input);
  * code ends the reading. */
 int kiln_input_next(struct kiln_input *input, const char **ret_text, size_t *ret_len,
                     uint64_t *ret_line, struct kiln_error *err) KILN_MUST_CHECK;
+#define KILN_PASSED_OVER_MAX 160
 /* Models of OpenAI's that requests named and that were passed over, "dall-e-2, gpt-image-1"; "" for
  * none. */
 const char *kiln_input_passed_over(const struct kiln_input *input);

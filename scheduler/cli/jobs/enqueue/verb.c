@@ -1,4 +1,4 @@
-/* verb.c - the command line of `enqueue`, and what it prints. */
+/* verb.c - the command line of `enqueue` and `run`, and what they print of a sent file. */
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -6,7 +6,7 @@
 #include <sysexits.h>
 
 #include "scheduler/cli/jobs/enqueue/enqueue.h"
-#include "storage/webhook/webhook.h"
+#include "storage/formats/pictures/picture_write.h"
 
 const struct kiln_option kiln_enqueue_options[] = {
     {"batch", "NAME", "name of the batch (the file's name); repeating it adds only new jobs"},
@@ -16,7 +16,6 @@ const struct kiln_option kiln_enqueue_options[] = {
     {"strict", NULL, "send nothing if any line is refused"},
     {"allow-empty", NULL, "also take lines with an empty prompt"},
     {"no-wait", NULL, "do not wait for the scheduler's receipt"},
-    {"on-done", "URL|CMD", "when the batch has ended, POST to URL; run also takes a command"},
     {NULL, NULL, NULL},
 };
 
@@ -35,6 +34,11 @@ int kiln_enqueue_read_args(struct kiln_cli *cli, const struct kiln_args *args,
         if (strcmp(args->given[i].option->name, "set") == 0)
             sets[ret->set_count++] = (struct kiln_set){"set", args->given[i].value};
     int known = format ? kiln_format_by_name(format) : KILN_FORMAT_AUTO;
+    if (known < 0 && (strcmp(format, "openai") == 0 || kiln_picture_format_by_name(format) >= 0))
+        return kiln_usage(cli,
+                          "--format here is that of FILE: jsonl, text or csv; `kiln export BATCH "
+                          "--format %s` writes such files",
+                          format);
     if (known < 0)
         return kiln_usage(cli, "--format %.32s: use jsonl, text or csv", format);
     ret->format = (enum kiln_format)known;
@@ -59,7 +63,7 @@ static json_t *count_json(bool known, uint64_t count)
     return known ? json_integer((json_int_t)count) : json_null();
 }
 
-static int print_result(const struct kiln_cli *cli, const struct kiln_enqueue_result *result)
+int kiln_enqueue_print(const struct kiln_cli *cli, const struct kiln_enqueue_result *result)
 {
     if (!cli->json) {
         if (result->sent > 0)
@@ -95,29 +99,4 @@ int kiln_enqueue_print_plan(const struct kiln_cli *cli, const struct kiln_enqueu
         json_object_set_new(plan, "refused", refusals_json(result));
     }
     return kiln_print_json(cli, plan);
-}
-
-int kiln_verb_enqueue(struct kiln_cli *cli, const struct kiln_args *args)
-{
-    struct kiln_set sets[KILN_GIVEN_MAX];
-    struct kiln_enqueue_request request;
-    struct kiln_enqueue_result result;
-    int status = kiln_enqueue_read_args(cli, args, sets, &request);
-    if (status)
-        return status;
-    if (request.on_done && !kiln_webhook_is_url(request.on_done))
-        return kiln_usage(cli,
-                          "--on-done: enqueue does not wait, so it runs no command; give it to "
-                          "`kiln wait` or `kiln run`, or name a URL");
-    request.file = args->rest[0];
-    status = kiln_enqueue(cli, &request, &result);
-    /* Other failures have no result to print. */
-    bool result_stands =
-        status == EX_OK || status == EX_DATAERR || (status == EX_TEMPFAIL && result.sent > 0);
-    int printed = 0;
-    if (result_stands)
-        printed =
-            request.dry_run ? kiln_enqueue_print_plan(cli, &result) : print_result(cli, &result);
-    kiln_enqueue_release(&result);
-    return status ? status : printed;
 }
