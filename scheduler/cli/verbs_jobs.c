@@ -90,10 +90,11 @@ const struct kiln_verb kiln_verbs_jobs[] = {
      .words = {1, 1},
      .run = kiln_verb_show},
     {.name = "why",
-     .args = "JOB",
-     .summary = "say why a job waits, or where it is",
-     .examples = "kiln why 17",
-     .words = {1, 1},
+     .args = "JOB|BATCH",
+     .summary = "say why a job waits, or where it is; what stands in the way of a batch",
+     .examples = "kiln why 17\nkiln why sketches",
+     .options = move_options,
+     .words = {0, 1},
      .run = kiln_verb_why},
     {.name = "batches",
      .args = "[--active] [--limit N]",
@@ -142,21 +143,21 @@ const struct kiln_verb kiln_verbs_jobs[] = {
      .words = {0, 1},
      .run = kiln_verb_events},
     {.name = "cancel",
-     .args = "JOB|BATCH [--yes]",
+     .args = "JOB...|BATCH [--yes]",
      .summary = "cancel queued and assigned jobs",
-     .examples = "kiln cancel 17\nkiln cancel sketches --yes",
+     .examples = "kiln cancel 17 18\nkiln cancel sketches --yes",
      .more = "A number is a job.  A batch is cancelled after a question; without a terminal it "
              "needs --yes.\n"
              "Until the next release, `cancel --batch NAME` in a script only warns and goes on.",
      .options = cancel_options,
-     .words = {0, 1},
+     .words = {0, KILN_WORDS_MAX},
      .run = kiln_verb_cancel},
     {.name = "retry",
-     .args = "JOB|BATCH",
+     .args = "JOB...|BATCH",
      .summary = "queue failed and cancelled jobs again",
-     .examples = "kiln retry 17\nkiln retry sketches",
+     .examples = "kiln retry 17 18\nkiln retry sketches",
      .options = move_options,
-     .words = {0, 1},
+     .words = {0, KILN_WORDS_MAX},
      .run = kiln_verb_cancel},
     {.name = "styles",
      .args = "",
@@ -180,15 +181,18 @@ const struct kiln_verb kiln_verbs_jobs[] = {
      .args = "BATCH --out DIR [--html] [--sheet FILE.webp [--columns N]]",
      .summary = "download the pictures of a batch, with results.jsonl and a gallery page",
      .examples = "kiln export sketches --out gallery --html --sheet sketches.webp",
-     .more = "Objects that are missing from the store or damaged there are named and left out; "
-             "then the exit code is 65, and results.jsonl lists them as \"damaged\".  DIR is "
-             "new, empty or of an earlier export of the batch, whose stale pictures are removed.  "
-             "An unfinished batch exports what is there and ends with 75.  Pictures carry prompt "
-             "and seed in the form that A1111, ComfyUI and Civitai read, unless the setting "
-             "embed_metadata is off.\n"
-             "--format openai writes the answer file of an OpenAI batch: one line for each "
-             "custom_id whose jobs have ended, with the paths of its pictures.  A request that "
-             "enqueue refused has none.",
+     .more =
+         "Objects that are missing from the store or damaged there are named and left out; "
+         "then the exit code is 65, and results.jsonl lists them as \"damaged\".  DIR is "
+         "new, empty or of an earlier export of the batch, whose stale pictures are removed.  "
+         "An unfinished batch exports what is there and ends with 75.  Jobs stand in the order in "
+         "which their lines were first sent: lines that are added or edited come last.  Pictures "
+         "carry prompt "
+         "and seed in the form that A1111, ComfyUI and Civitai read, unless the setting "
+         "embed_metadata is off.\n"
+         "--format openai writes the answer file of an OpenAI batch: one line for each "
+         "custom_id whose jobs have ended, with the paths of its pictures.  A request that "
+         "enqueue refused has none.",
      .options = export_options,
      .words = {1, 1},
      .run = kiln_verb_export},

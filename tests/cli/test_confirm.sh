@@ -104,6 +104,12 @@ fails 66 kiln cancel 77777 --yes
 says 'there is no job 77777, but a batch has that name: use --batch 77777'
 fails 66 kiln events 77777
 says 'there is no job 77777, but a batch has that name: use --batch 77777'
+fails 66 kiln why 77777
+says 'there is no job 77777, but a batch has that name: use --batch 77777'
+ok kiln why --batch 77777
+says '^batch 77777 is active$' out.txt
+fails 66 kiln jobs "$job"
+says "there is no batch '$job'; .kiln show $job. shows the job of that number"
 fails 66 kiln favourite add 77777
 says 'there is no job 77777, but a batch has that name: use --batch 77777'
 queued=$(sql 'SELECT max(id) FROM job') # a job and a batch have this number
@@ -113,9 +119,23 @@ says "job $queued has no picture"
 ok kiln cancel --batch "$queued" --yes
 ok kiln jobs 77777 --json
 json out.txt '[j["state"] for j in d] == ["queued"] * 3'
+# --- several jobs; one that does not exist does not keep the others
+ids=($(sql "SELECT j.id FROM job j JOIN batch b ON b.id = j.batch_id WHERE b.name = '77777' ORDER BY 1"))
+fails 64 kiln cancel "${ids[0]}" b
+says "'b' is not a job id"
+fails 66 kiln cancel "${ids[0]}" 123456 "${ids[1]}" --json
+says 'there is no job 123456'
+json out.txt 'd["cancelled"] == 2'
+ok kiln retry "${ids[@]:0:2}" --json
+json out.txt 'd["retried"] == 2'
 ok kiln cancel --batch 77777 --yes --json
 json out.txt 'd["cancelled"] == 3'
+# --- what a resume leaves paused
+ok kiln pause --tenant ann --reason 'too hot'
 ok kiln resume --all
+says 'still paused: tenant ann .*too hot; `kiln resume --tenant ann` resumes it'
+ok kiln resume --tenant ann
+grep -q 'still paused' err.txt && die "nothing is paused any more: $(cat err.txt)"
 ok kiln enqueue - --batch 77778 <<<'{"prompt": "@fail=bad_input", "size": "64x64"}'
 fails 1 kiln wait 77778 --timeout 60
 says 'to retry: kiln retry --batch 77778$'

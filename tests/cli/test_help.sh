@@ -90,10 +90,18 @@ says '^no LoRAs$'
 ok kiln loras --lora-dir some --json
 json out.txt 'd["lora"] == "ink" and d["path"] == "some/ink.safetensors" and d["bytes"] == 0'
 
+# The same name for two things: what each verb takes.
+kiln help enqueue | grep -q -e '--on-done URL ' || die "enqueue runs no command"
+kiln help run | grep -q -e '--on-done URL|CMD ' || die "run runs a command"
+touch empty.txt
+fails 64 kiln run empty.txt --out unmade --format png
+says 'that of FILE: jsonl, text or csv; `kiln export BATCH --format png` writes such files'
+[ ! -e unmade ] && [ ! -e .kiln ] || die "a wrong format made a directory"
+
 # A wrong command line: status 64, said on stderr, nothing on stdout.
 stacks+=(impossible)
 for words in "" "statsu" "status --jsn" "jobs --state gone" "wait" "wait a b" "cancel" \
-    "cancel 1 --batch b" "show 0" "show 99999999999999999999" "why x" "up --workers -1" \
+    "cancel 1 --batch b" "show 0" "show 99999999999999999999" "why" "up --workers -1" \
     "up --workers many" "wait b --timeout" "export b" "drain" "bench everything" "up --device tpu" \
     "status --batch-max" "status --batch-max=many" "status --config" "status --lease-s 0"; do
     "$kiln_bin/kiln" $words >out.txt 2>err.txt

@@ -35,6 +35,14 @@ lacking="queued jobs need model 'nonesuch', which no live worker has"
 said "$lacking"
 told 'start a worker with that model, or cancel the batch'
 named status="! $lacking" workers="$lacking" errors="now in the way: $lacking" why.0="$lacking"
+ok kiln enqueue few.jsonl --batch stranger --set model=nonesuch
+says "no live worker has model 'nonesuch', so its jobs wait for one"
+ok kiln enqueue few.jsonl --dry-run --set model=nonesuch
+says "no live worker has model 'nonesuch', so its jobs wait for one"
+ok kiln cancel stranger --yes
+ok kiln enqueue few.jsonl --batch usual
+grep -q 'no live worker' err.txt && die "these jobs do not wait: $(cat err.txt)"
+nothing_lost usual 20
 ok kiln cancel strange --yes
 for pid in "${listeners[@]}"; do wait "$pid" && die "0 for a cancelled batch"; done
 listeners=()
@@ -47,7 +55,14 @@ named status='^paused: everything is paused since ' workers='now in the way: eve
     errors='now in the way: everything is paused since ' why.0='paused since .*lunch'
 ok kiln status
 [ "$(grep -c lunch out.txt)" = 1 ] || die "status says the pause twice: $(cat out.txt)"
+ok kiln why paused
+says '^batch paused is active$' out.txt
+says '  - everything is paused since ' out.txt
+ok kiln doctor
+says '^warning  paused     everything is paused since .*lunch.*`kiln resume --all` resumes it' out.txt
 ok kiln resume
+ok kiln doctor
+grep -q paused out.txt && die "the doctor still says a pause: $(cat out.txt)"
 over 20
 
 # --- a model that does not load

@@ -259,6 +259,9 @@ json out.txt 'len(d) == 4'
 first=$(python3 -c 'import json; print(json.loads(open("out.txt").readline())["job"])')
 ok kiln why "$first"
 says 'no worker is alive' out.txt
+ok kiln why later
+says '^batch later is active$' out.txt
+says 'no worker is alive in pool' out.txt
 ok kiln status --json
 json out.txt 'd["jobs"]["queued"] == 4 and sum(g["queued"] for g in d["groups"]) == 4 and d["workers"] == []'
 ok kiln cancel "$first" --json
@@ -272,6 +275,8 @@ ok kiln cancel later --yes --json
 json out.txt 'd["cancelled"] == 4'
 fails 1 kiln wait later --timeout 60
 says '4 cancelled'
+ok kiln why later --json
+json out.txt 'd["state"] == "ended" and d["jobs"]["cancelled"] == 4 and "no job waits" in d["reasons"][0]'
 fails 1 kiln wait later --timeout 60 --json
 json out.txt 'd["result"] == "cancelled" and d["jobs"]["cancelled"] == 4'
 ok kiln up --dir s

@@ -44,6 +44,12 @@ says 'left out 1 job that the file no longer has (--all exports them too)'
 json second/results.jsonl 'len(d) == 31 and [r["prompt"] for r in d][-1] == "another picture" and not any(r["prompt"] == "picture 4" for r in d)'
 pictures second >second.txt
 [ "$(comm -12 first.txt second.txt | wc -l)" = 30 ] || die "an untouched line has another picture"
+for verb in show "batch show"; do
+    ok kiln $verb prompts
+    says '^  gone       1 of the jobs: the file no longer has them' out.txt
+    ok kiln $verb prompts --json
+    json out.txt 'd["gone"] == 1'
+done
 ok kiln export prompts --out all --all
 json all/results.jsonl 'len(d) == 32 and [r["prompt"] for r in d if r["gone"]] == ["picture 4"]'
 pictures all | comm -23 first.txt - | grep -q . && die "a picture that is gone is lost"

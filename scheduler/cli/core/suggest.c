@@ -81,6 +81,22 @@ static int add_name(void *arg, const struct kiln_batch_row *batch, struct kiln_e
     return kiln_suggest_add(arg, batch->name, err);
 }
 
+static int ignore_job(void *arg, const struct kiln_job_row *row, struct kiln_error *err)
+{
+    (void)arg, (void)row, (void)err;
+    return 0;
+}
+
+/* Whether the word is the number of a job in the pool. */
+static bool is_job(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *word)
+{
+    struct kiln_error none;
+    char *end;
+    unsigned long long job = strtoull(word, &end, 10);
+    return word[0] >= '1' && word[0] <= '9' && !*end && job <= INT64_MAX &&
+           kiln_ledger_job(ledger, kiln_pool(cli), job, ignore_job, NULL, &none) == 0;
+}
+
 int kiln_check_batch(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *batch,
                      struct kiln_error *err)
 {
@@ -89,6 +105,10 @@ int kiln_check_batch(struct kiln_cli *cli, struct kiln_ledger *ledger, const cha
     int rc = kiln_ledger_batch_id(ledger, kiln_pool(cli), batch, &id, err);
     if (rc != KILN_NOT_FOUND)
         return rc;
+    if (is_job(cli, ledger, batch))
+        return kiln_fail(err, KILN_NOT_FOUND,
+                         "there is no batch '%s'; `kiln show %s` shows the job of that number",
+                         batch, batch);
     rc = kiln_ledger_batches(ledger, kiln_pool(cli), NULL, add_name, &names, err);
     return kiln_suggest_refuse(&names, rc, "batch", batch, err);
 }
@@ -126,12 +146,6 @@ int kiln_no_job(struct kiln_cli *cli, struct kiln_ledger *ledger, uint64_t job, 
         return rc;
     return kiln_fail(err, rc, "there is no job %s, but a batch has that name: use --batch %s", name,
                      name);
-}
-
-static int ignore_job(void *arg, const struct kiln_job_row *row, struct kiln_error *err)
-{
-    (void)arg, (void)row, (void)err;
-    return 0;
 }
 
 int kiln_check_job(struct kiln_cli *cli, struct kiln_ledger *ledger, uint64_t job,

@@ -32,7 +32,8 @@ bool kiln_worker_meant(const char *name, const char *word);
 
 struct kiln_cli;
 struct kiln_ledger;
-/* 0 if the pool has such a batch; KILN_NOT_FOUND, naming the nearest, if not. */
+/* 0 if the pool has such a batch; KILN_NOT_FOUND, naming the nearest or the job of that number, if
+ * not. */
 int kiln_check_batch(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *batch,
                      struct kiln_error *err) KILN_MUST_CHECK;
 /* The error of a job that does not exist, rc with *err: names the batch of that number if there is

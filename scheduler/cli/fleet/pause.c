@@ -228,6 +228,57 @@ static int read_scope(struct kiln_cli *cli, const struct kiln_args *args,
     return 0;
 }
 
+/* --- those of people ---------------------------------------------------------------------------
+ */
+struct people {
+    void (*each)(void *arg, const char *text);
+    void *arg;
+};
+
+static int tell_pause(void *arg, const struct kiln_pause *pause, struct kiln_error *err)
+{
+    const struct people *people = arg;
+    char text[KILN_PAUSE_NAME_MAX + 512];
+    (void)err;
+    if (pause->scope == KILN_SCOPE_WINDOW || pause->scope == KILN_SCOPE_QUOTA)
+        return 0;
+    kiln_pause_text(pause, text, sizeof text);
+    people->each(people->arg, text);
+    return 0;
+}
+
+int kiln_pauses_of_people(struct kiln_cli *cli, struct kiln_ledger *ledger,
+                          void (*each)(void *arg, const char *text), void *arg,
+                          struct kiln_error *err)
+{
+    struct people people = {each, arg};
+    return kiln_ledger_pauses(ledger, kiln_pool(cli), false, tell_pause, &people, err);
+}
+
+#define KEPT_MAX 5 /* pauses that a resume names */
+
+struct kept {
+    struct kiln_cli *cli;
+    int count;
+};
+
+static void say_kept(void *arg, const char *text)
+{
+    struct kept *kept = arg;
+    if (kept->count++ < KEPT_MAX)
+        kiln_say(kept->cli, "still paused: %s", text);
+}
+
+/* What a resume does not end. */
+static int say_rest(struct kiln_cli *cli, struct kiln_ledger *ledger, struct kiln_error *err)
+{
+    struct kept kept = {.cli = cli};
+    int rc = kiln_pauses_of_people(cli, ledger, say_kept, &kept, err);
+    if (rc == 0 && kept.count > KEPT_MAX)
+        kiln_say(cli, "      and %d more; `kiln status` lists them", kept.count - KEPT_MAX);
+    return rc;
+}
+
 int kiln_verb_pause(struct kiln_cli *cli, const struct kiln_args *args)
 {
     bool held = strcmp(cli->verb->name, "pause") == 0; /* else resume */
@@ -249,6 +300,8 @@ int kiln_verb_pause(struct kiln_cli *cli, const struct kiln_args *args)
         rc = warn_of_name(cli, ledger, scope, name, held, &err);
     status = rc ? kiln_report(cli, &err)
                 : kiln_pause_set(cli, ledger, scope, name, held, kiln_arg(args, "reason"));
+    if (status == 0 && !held && say_rest(cli, ledger, &err))
+        status = kiln_report(cli, &err);
     kiln_ledger_close(ledger);
     return status;
 }

@@ -140,8 +140,11 @@ const char *kiln_counts_text(const struct kiln_counts *counts, char *out, size_t
     return out;
 }
 
-void kiln_removed_print(uint64_t removed)
+void kiln_apart_print(uint64_t gone, uint64_t removed)
 {
+    if (gone)
+        printf("  gone       %llu of the jobs: the file no longer has them; exports need --all\n",
+               (unsigned long long)gone);
     if (removed)
         printf("  removed    %llu of the cancelled jobs: `kiln gc` has removed their rows\n",
                (unsigned long long)removed);

@@ -43,7 +43,8 @@ const struct kiln_counts *kiln_snapshot_counts(const struct kiln_snapshot *look)
 /* "3 queued, 1 assigned, ..." into out, which is returned. */
 #define KILN_COUNTS_TEXT_MAX 160
 const char *kiln_counts_text(const struct kiln_counts *counts, char *out, size_t size);
-/* A line about cancelled jobs whose rows are gone, below the counts; nothing if there are none. */
-void kiln_removed_print(uint64_t removed);
+/* Below the counts of a batch, a line each if there are any: jobs whose lines are gone from the
+ * file, and cancelled jobs whose rows are removed. */
+void kiln_apart_print(uint64_t gone, uint64_t removed);
 
 #endif

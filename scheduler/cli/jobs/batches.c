@@ -18,6 +18,7 @@
 #include "scheduler/cli/jobs/makespan.h"
 #include "storage/ledger/ledger.h"
 #include "storage/ledger/queue/backfill.h"
+#include "storage/ledger/queue/source.h"
 #include "storage/ledger/read/batch.h"
 
 #define REMOVE_TRIES 3 /* a job that is assigned meanwhile is cancelled by the next try */
@@ -123,6 +124,7 @@ struct shown {
     const struct kiln_cli *cli;
     struct kiln_text json;
     int64_t now_ms;
+    uint64_t gone;
 };
 
 static int show_row(void *arg, const struct kiln_batch_row *batch, struct kiln_error *err)
@@ -143,7 +145,7 @@ static int show_row(void *arg, const struct kiln_batch_row *batch, struct kiln_e
     for (int state = 0; state < KILN_JOB_STATE_COUNT; state++)
         printf("  %-10s %" PRIu64 "\n", kiln_job_state_name((enum kiln_job_state)state),
                batch->jobs.at[state]);
-    kiln_removed_print(batch->removed);
+    kiln_apart_print(shown->gone, batch->removed);
     print_time("created", batch->created_ms);
     print_time("started", batch->first_ms);
     print_time(ended ? "finished" : "last move", batch->last_ms);
@@ -156,13 +158,19 @@ static int batch_show(struct kiln_cli *cli, struct kiln_ledger *ledger, const ch
 {
     struct shown shown = {.cli = cli};
     char version[32];
+    uint64_t id;
     int rc = kiln_ledger_clock(ledger, &shown.now_ms, version, sizeof version, err);
+    if (rc == 0)
+        rc = kiln_ledger_batch_id(ledger, kiln_pool(cli), batch, &id, err);
+    if (rc == 0)
+        rc = kiln_ledger_gone_count(ledger, id, &shown.gone, err);
     if (rc == 0)
         rc = kiln_ledger_batches(ledger, kiln_pool(cli), batch, show_row, &shown, err);
     if (rc == 0 && cli->json) {
         json_t *makespan = kiln_makespan_json(cli, batch);
         char *text = makespan ? json_dumps(makespan, KILN_JSON_PRINTED) : NULL;
-        kiln_text_printf(&shown.json, ",\"effort\":%s}", text ? text : "null");
+        kiln_text_printf(&shown.json, ",\"gone\":%" PRIu64 ",\"effort\":%s}", shown.gone,
+                         text ? text : "null");
         if (shown.json.failed)
             rc = kiln_fail(err, KILN_NO_MEMORY, "no memory for the record");
         else

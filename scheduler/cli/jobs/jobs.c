@@ -121,14 +121,11 @@ static int found_batch(void *arg, const struct kiln_batch_row *row, struct kiln_
 }
 
 /* Moves one job or a batch, which must exist. */
-static int move_named(struct move *move, struct kiln_error *err)
+static int move_named(struct move *move, struct kiln_ledger *ledger, struct kiln_error *err)
 {
-    struct kiln_ledger *ledger = NULL;
     const char *pool = kiln_pool(move->cli);
     char question[KILN_BATCH_NAME_MAX + 120];
-    int rc = kiln_open_ledger(move->cli, &ledger, err);
-    if (rc == 0)
-        rc = move->what.batch ? kiln_check_batch(move->cli, ledger, move->what.batch, err)
+    int rc = move->what.batch ? kiln_check_batch(move->cli, ledger, move->what.batch, err)
                               : kiln_ledger_job(ledger, pool, move->what.job, found_job, move, err);
     if (move->what.job)
         rc = kiln_no_job(move->cli, ledger, move->what.job, rc, err);
@@ -143,7 +140,6 @@ static int move_named(struct move *move, struct kiln_error *err)
         rc = move->jobs(ledger, pool, move->what.job, move->what.batch, &move->count, err);
     if (rc == 0 && !move->declined && move->what.batch && move->asks)
         rc = kiln_ledger_batches(ledger, pool, move->what.batch, found_batch, move, err);
-    kiln_ledger_close(ledger);
     return rc;
 }
 
@@ -166,7 +162,40 @@ static void say_moved(const struct move *move)
             move->what.batch, move->what.batch);
 }
 
-/* cancel or retry, of a job or a batch. */
+/* Moves it, tells the scheduler and the caller; an exit status. */
+static int move_one(struct move *move, struct kiln_ledger *ledger)
+{
+    struct kiln_error err;
+    move->count = 0;
+    if (move_named(move, ledger, &err))
+        return kiln_report(move->cli, &err);
+    if (move->declined)
+        return EX_USAGE;
+    struct kiln_control control = {
+        .kind = move->what.batch ? move->all : move->one, .job = move->what.job, .recorded = true};
+    snprintf(control.id, sizeof control.id, "%s", move->what.batch ? move->what.batch : "");
+    if (move->count > 0)
+        kiln_control_notify(move->cli, &control);
+    say_moved(move);
+    return 0;
+}
+
+/* One job or a batch into move->what; several words are jobs, of which each must be a number. */
+static int read_target(const struct kiln_args *args, struct move *move)
+{
+    const char *name = move->cli->verb->name;
+    int status = kiln_arg_target(move->cli, args, 0, &move->what);
+    if (args->rest_count > 1 && kiln_arg(args, "batch"))
+        return kiln_usage(move->cli, "name jobs or one batch");
+    for (int i = 0; args->rest_count > 1 && i < args->rest_count && status == 0; i++)
+        status = kiln_arg_job(move->cli, args->rest[i], &move->what.job);
+    if (status == 0 && !move->what.job && !move->what.batch)
+        status = kiln_usage(move->cli, "name a job or a batch: kiln %s 17, kiln %s sketches", name,
+                            name);
+    return status;
+}
+
+/* cancel or retry, of jobs or a batch.  A job that does not exist does not keep the others. */
 int kiln_verb_cancel(struct kiln_cli *cli, const struct kiln_args *args)
 {
     const struct move cancel = {.cli = cli,
@@ -183,9 +212,11 @@ int kiln_verb_cancel(struct kiln_cli *cli, const struct kiln_args *args)
                                .one = KILN_CONTROL_WAKE,
                                .all = KILN_CONTROL_WAKE};
     struct move move = strcmp(cli->verb->name, "cancel") == 0 ? cancel : retry;
+    struct kiln_ledger *ledger = NULL;
     struct kiln_error err;
+    uint64_t count = 0;
     move.yes = kiln_arg(args, "yes") != NULL;
-    int status = kiln_arg_target(cli, args, 0, &move.what);
+    int status = read_target(args, &move);
     if (status)
         return status;
     if (move.asks && !move.yes && kiln_arg(args, "batch") && !kiln_can_ask()) {
@@ -193,19 +224,18 @@ int kiln_verb_cancel(struct kiln_cli *cli, const struct kiln_args *args)
         kiln_warn(cli, "from the next release on, cancel --batch needs --yes in scripts");
         move.yes = true;
     }
-    if (!move.what.job && !move.what.batch)
-        return kiln_usage(cli, "name a job or a batch: kiln %s 17, kiln %s sketches",
-                          cli->verb->name, cli->verb->name);
-    if (move_named(&move, &err))
+    if (kiln_open_ledger(cli, &ledger, &err))
         return kiln_report(cli, &err);
-    if (move.declined)
-        return EX_USAGE;
-    struct kiln_control control = {
-        .kind = move.what.batch ? move.all : move.one, .job = move.what.job, .recorded = true};
-    snprintf(control.id, sizeof control.id, "%s", move.what.batch ? move.what.batch : "");
-    if (move.count > 0)
-        kiln_control_notify(cli, &control);
-    say_moved(&move);
-    return cli->json ? kiln_print_json(cli, json_pack("{s:I}", move.key, (json_int_t)move.count))
-                     : 0;
+    for (int i = 0; i == 0 || i < args->rest_count; i++) {
+        if (i > 0 || args->rest_count > 1)
+            (void)!kiln_arg_job(cli, args->rest[i], &move.what.job);
+        int failed = move_one(&move, ledger);
+        status = status ? status : failed;
+        count += move.count;
+    }
+    kiln_ledger_close(ledger);
+    if (!cli->json || (status && args->rest_count <= 1))
+        return status;
+    int printed = kiln_print_json(cli, json_pack("{s:I}", move.key, (json_int_t)count));
+    return status ? status : printed;
 }

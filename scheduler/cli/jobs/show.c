@@ -16,6 +16,7 @@
 #include "schemas/reuse/class.h"
 #include "schemas/route.h"
 #include "storage/ledger/ledger.h"
+#include "storage/ledger/queue/source.h"
 
 struct shown {
     const struct kiln_cli *cli;
@@ -242,7 +243,12 @@ static int show_batch(struct kiln_cli *cli, struct kiln_ledger *ledger, const ch
                       struct kiln_error *err)
 {
     struct kiln_progress progress;
+    uint64_t id, gone;
     int rc = kiln_check_batch(cli, ledger, batch, err);
+    if (rc == 0)
+        rc = kiln_ledger_batch_id(ledger, kiln_pool(cli), batch, &id, err);
+    if (rc == 0)
+        rc = kiln_ledger_gone_count(ledger, id, &gone, err);
     if (rc == 0)
         rc = kiln_ledger_progress(ledger, kiln_pool(cli), batch, &progress, err);
     if (rc)
@@ -253,11 +259,11 @@ static int show_batch(struct kiln_cli *cli, struct kiln_ledger *ledger, const ch
         json_t *refusals = json_array();
         rc = kiln_ledger_refusals(ledger, kiln_pool(cli), batch, refusal_json, refusals, err);
         json_t *value = json_pack(
-            "{s:s, s:s, s:b, s:o, s:I, s:I, s:I, s:I, s:o}", "batch", batch, "created_at", created,
-            "whole", (int)progress.whole, "jobs", kiln_counts_json(&progress.jobs), "removed",
-            (json_int_t)progress.removed, "announced", (json_int_t)progress.announced, "accepted",
-            (json_int_t)progress.accepted, "duplicate", (json_int_t)progress.duplicate, "refused",
-            refusals);
+            "{s:s, s:s, s:b, s:o, s:I, s:I, s:I, s:I, s:I, s:o}", "batch", batch, "created_at",
+            created, "whole", (int)progress.whole, "jobs", kiln_counts_json(&progress.jobs), "gone",
+            (json_int_t)gone, "removed", (json_int_t)progress.removed, "announced",
+            (json_int_t)progress.announced, "accepted", (json_int_t)progress.accepted, "duplicate",
+            (json_int_t)progress.duplicate, "refused", refusals);
         if (rc)
             json_decref(value);
         else if (kiln_print_json(cli, value))
@@ -270,7 +276,7 @@ static int show_batch(struct kiln_cli *cli, struct kiln_ledger *ledger, const ch
     for (int state = 0; state < KILN_JOB_STATE_COUNT; state++)
         printf("  %-10s %" PRIu64 "\n", kiln_job_state_name((enum kiln_job_state)state),
                progress.jobs.at[state]);
-    kiln_removed_print(progress.removed);
+    kiln_apart_print(gone, progress.removed);
     return kiln_ledger_refusals(ledger, kiln_pool(cli), batch, refusal_text, cli, err);
 }
 

@@ -1,8 +1,9 @@
-/* why.c - `kiln why JOB`: why it waits, or where it is.
+/* why.c - `kiln why JOB|BATCH`: why it waits, or where it is.
  *
- * The reasons come in order of importance: the job may not run yet; the fleet cannot run it; the
- * rule of the scheduler that it waits for, with an estimate of its start.  The leading scheduler
- * answers the last.  If it does not, the ledger and the heartbeats give the job's place in line.
+ * Of a batch: the troubles that every view prints, or that there are none.  Of a job the reasons
+ * come in order of importance: the job may not run yet; the fleet cannot run it; the rule of the
+ * scheduler that it waits for, with an estimate of its start.  The leading scheduler answers the
+ * last.  If it does not, the ledger and the heartbeats give the job's place in line.
  */
 #include <inttypes.h>
 #include <stdarg.h>
@@ -11,6 +12,7 @@
 
 #include "scheduler/cli/core/fit.h"
 #include "scheduler/cli/core/output/records.h"
+#include "scheduler/cli/core/suggest.h"
 #include "scheduler/cli/core/text_safe.h"
 #include "scheduler/cli/core/verbs.h"
 #include "scheduler/cli/fleet/control.h"
@@ -288,14 +290,66 @@ static int explain(void *arg, const struct kiln_job_row *row, struct kiln_error 
     return rc;
 }
 
-static int print_why(struct why *why)
+/* --- a batch ---------------------------------------------------------------------------------- */
+
+/* What is in the way of its jobs that have not ended. */
+static int explain_waiting(struct why *why, const char *batch, const uint64_t *jobs,
+                           struct kiln_error *err)
+{
+    struct kiln_troubles troubles;
+    int rc = kiln_troubles_look(why->cli, why->ledger, batch, &troubles, err);
+    if (rc)
+        return rc;
+    for (size_t i = 0; i < troubles.count; i++)
+        because(why, "%s; %s", troubles.at[i].text, troubles.at[i].next);
+    if (troubles.count == 0)
+        because(why,
+                "nothing stands in the way: %" PRIu64 " queued, %" PRIu64
+                " assigned to workers; `kiln why JOB` explains one job",
+                jobs[KILN_JOB_QUEUED], jobs[KILN_JOB_ASSIGNED]);
+    return 0;
+}
+
+static int explain_batch(struct why *why, const char *batch, struct kiln_error *err)
+{
+    struct kiln_progress progress;
+    int rc = kiln_check_batch(why->cli, why->ledger, batch, err);
+    if (rc == 0)
+        rc = kiln_ledger_progress(why->ledger, kiln_pool(why->cli), batch, &progress, err);
+    if (rc)
+        return rc;
+    const uint64_t *jobs = progress.jobs.at;
+    bool waits = jobs[KILN_JOB_QUEUED] + jobs[KILN_JOB_ASSIGNED] > 0 || !progress.whole;
+    why->facts = json_pack("{s:s, s:s, s:o}", "batch", batch, "state",
+                           !progress.whole ? "coming in"
+                           : waits         ? "active"
+                                           : "ended",
+                           "jobs", kiln_counts_json(&progress.jobs));
+    if (waits)
+        rc = explain_waiting(why, batch, jobs, err);
+    else
+        because(why,
+                "no job waits: %" PRIu64 " done, %" PRIu64 " failed, %" PRIu64 " cancelled",
+                jobs[KILN_JOB_DONE], jobs[KILN_JOB_FAILED], jobs[KILN_JOB_CANCELLED]);
+    if (rc == 0 && jobs[KILN_JOB_FAILED])
+        because(why, "`kiln errors %s` says why %s failed", batch,
+                KILN_COUNT(jobs[KILN_JOB_FAILED], "job"));
+    return rc;
+}
+
+static int print_why(struct why *why, const char *batch)
 {
     if (why->cli->json) {
         json_object_set(why->facts, "reasons", why->reasons);
         return kiln_print_json(why->cli, json_incref(why->facts));
     }
-    printf("job %lld is %s\n", (long long)json_integer_value(json_object_get(why->facts, "job")),
-           json_string_value(json_object_get(why->facts, "state")));
+    const char *state = json_string_value(json_object_get(why->facts, "state"));
+    if (batch)
+        kiln_print_fit(why->cli, 4, "batch %s %s %s", batch,
+                       strcmp(state, "ended") == 0 ? "has" : "is", state);
+    else
+        printf("job %lld is %s\n",
+               (long long)json_integer_value(json_object_get(why->facts, "job")), state);
     size_t i;
     json_t *reason;
     json_array_foreach(why->reasons, i, reason)
@@ -306,17 +360,23 @@ static int print_why(struct why *why)
 int kiln_verb_why(struct kiln_cli *cli, const struct kiln_args *args)
 {
     struct kiln_error err;
-    uint64_t id;
-    int status = kiln_arg_job(cli, args->rest[0], &id);
+    struct kiln_target what;
+    int status = kiln_arg_target(cli, args, 0, &what);
     if (status)
         return status;
+    if (!what.job && !what.batch)
+        return kiln_usage(cli, "name a job or a batch: kiln why 17, kiln why sketches");
     struct why why = {.cli = cli, .reasons = json_array()};
     int rc = kiln_open_reader(cli, &why.ledger, &err);
-    if (rc == 0)
+    if (rc == 0 && what.job)
         rc = kiln_roster_load(cli, &why.roster, &err);
-    if (rc == 0)
-        rc = kiln_ledger_job(why.ledger, kiln_pool(cli), id, explain, &why, &err);
-    status = rc ? kiln_report(cli, &err) : print_why(&why);
+    if (rc == 0 && what.job)
+        rc = kiln_no_job(cli, why.ledger, what.job,
+                         kiln_ledger_job(why.ledger, kiln_pool(cli), what.job, explain, &why, &err),
+                         &err);
+    else if (rc == 0)
+        rc = explain_batch(&why, what.batch, &err);
+    status = rc ? kiln_report(cli, &err) : print_why(&why, what.batch);
     json_decref(why.reasons);
     json_decref(why.facts);
     kiln_roster_release(&why.roster);

@@ -39,8 +39,8 @@ void kiln_doctor_bus(struct kiln_doctor *doctor);
 void kiln_doctor_intake(struct kiln_doctor *doctor);
 
 /* --- doctor_fleet.c --------------------------------------------------------------------------- */
-/* The rights of our database user, orphaned assignments, batches whose lines stopped coming.  fix:
- * returns the jobs of orphaned assignments, as the scheduler would. */
+/* The rights of our database user, orphaned assignments, batches whose lines stopped coming,
+ * pauses of people.  fix: returns the jobs of orphaned assignments, as the scheduler would. */
 void kiln_doctor_ledger(struct kiln_doctor *doctor, bool fix);
 /* Queued jobs that no live worker can render; workers whose clocks are off. */
 void kiln_doctor_needs(struct kiln_doctor *doctor);

@@ -1,5 +1,5 @@
 /* doctor_fleet.c - `kiln doctor` on the ledger and the workers: our rights, assignments, batches;
- * what queued jobs need, and the clocks of workers.
+ * pauses; what queued jobs need, and the clocks of workers.
  *
  * An assignment is orphaned if no heartbeat has named it for several leases.  The leading scheduler
  * returns such jobs by itself.  --fix makes the same call, fenced by the attempt, but only where no
@@ -19,6 +19,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "scheduler/cli/fleet/pause.h"
 #include "scheduler/cli/fleet/roster.h"
 #include "scheduler/cli/fleet/trouble.h"
 #include "scheduler/cli/upkeep/doctor.h"
@@ -178,6 +179,20 @@ static void check_batches(struct kiln_doctor *doctor, struct kiln_ledger *ledger
                                      : "an unknown number of lines");
 }
 
+/* --- pauses ----------------------------------------------------------------------------------- */
+
+static void note_pause(void *arg, const char *text)
+{
+    kiln_finding(arg, "paused", VERDICT_WARNING, "", "%s", text);
+}
+
+static void check_pauses(struct kiln_doctor *doctor, struct kiln_ledger *ledger)
+{
+    struct kiln_error err;
+    if (kiln_pauses_of_people(doctor->cli, ledger, note_pause, doctor, &err))
+        kiln_finding(doctor, "paused", VERDICT_BAD, "", "%s", err.text);
+}
+
 void kiln_doctor_ledger(struct kiln_doctor *doctor, bool fix)
 {
     struct kiln_ledger *ledger = NULL;
@@ -187,6 +202,7 @@ void kiln_doctor_ledger(struct kiln_doctor *doctor, bool fix)
     check_rights(doctor, ledger);
     check_leases(doctor, ledger, fix);
     check_batches(doctor, ledger);
+    check_pauses(doctor, ledger);
     kiln_ledger_close(ledger);
 }
 

@@ -17,6 +17,16 @@ int kiln_ledger_gone(struct kiln_ledger *ledger, const char *pool, const char *b
     return kiln_ledger_run(ledger, &mark, &params, NULL, err);
 }
 
+int kiln_ledger_gone_count(struct kiln_ledger *ledger, uint64_t batch_id, uint64_t *ret,
+                           struct kiln_error *err)
+{
+    static const struct kiln_statement count = {
+        "source_gone_count", "SELECT count(*) FROM job WHERE batch_id = $1::bigint AND gone"};
+    struct kiln_params params = {0};
+    KILN_BIND(&params, batch_id);
+    return kiln_ledger_ask(ledger, &count, &params, KILN_FIELDS(*ret), err);
+}
+
 int kiln_ledger_sent_again(struct kiln_ledger *ledger, const struct kiln_new_job *jobs,
                            size_t count, const uint64_t *ids, struct kiln_error *err)
 {
