@@ -18,7 +18,7 @@
 
 #define CARD_BYTES_MAX (256 * 1024)
 #define CARD_DEPTH_MAX KILN_JSON_DEPTH
-#define CARD_VALUES_MAX 16384
+#define CARD_VALUES_MAX 32768
 #define PATH_BYTES_MAX 4096
 
 static int read_small(const char *text, void *ret, struct kiln_error *err)
