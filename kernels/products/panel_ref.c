@@ -34,7 +34,7 @@ KILN_CLONES static void transpose(const uint32_t *rows, int64_t n, int64_t lines
     const int64_t whole_n = n / TILE * TILE, whole_lines = lines / TILE * TILE;
     for (int64_t i = 0; i < whole_n; i += TILE)
         for (int64_t line = 0; line < whole_lines; line += TILE) {
-            for (int j = 0; j < TILE * TILE; j += CACHE_LINE)
+            for (int j = 0; i + TILE < whole_n && j < TILE * TILE; j += CACHE_LINE)
                 __builtin_prefetch(rows + (i + TILE) * lines + line * TILE + j);
             transpose_tile(rows + i * lines + line, lines, panel + line * KILN_PANEL + i);
         }

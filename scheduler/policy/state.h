@@ -17,6 +17,7 @@
 #ifndef KILN_POLICY_STATE_H
 #define KILN_POLICY_STATE_H
 
+#include <assert.h> /* static_assert */
 #include <string.h>
 
 #include "scheduler/policy/policy.h"
@@ -49,13 +50,14 @@ struct pol_job {
     uint32_t confirmed; /* sweep in which the ledger last named it */
     float due_s;        /* what it adds to the work with a deadline; 0 = none, or backing off */
     int8_t priority;
-    bool has_deadline; /* job_due contains it */
-    bool later;        /* counted in the coarse buckets */
-    bool asks;         /* for a stored latent */
-    bool unplaced;     /* its look found a latent, but its group has no room */
+    bool has_deadline : 1; /* job_due contains it */
+    bool later : 1;        /* counted in the coarse buckets */
+    bool asks : 1;         /* for a stored latent */
+    bool unplaced : 1;     /* its look found a latent, but its group has no room */
     struct kiln_reuse_look look;
-    /* 72 bytes; two treap nodes (64) and the slot table (12 to 16) come on top */
+    /* two treap nodes (64) and the slot table (12 to 16) come on top */
 };
+static_assert(sizeof(struct pol_job) == 72, "a million jobs wait in 150 MB");
 
 struct pol_queue { /* the ready jobs of one tenant in one group */
     uint32_t group, tenant, jobs /* root */;

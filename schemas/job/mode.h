@@ -116,9 +116,8 @@ uint32_t kiln_mode_minor(const struct kiln_mode *mode);
 #define KILN_MODE_MINOR_VARIETY 9 /* and masks */
 #define KILN_MODE_MINOR_DONORS 11 /* that begin from a donor; others render the job in full */
 #define KILN_MODE_MINOR_MIDDLE 15 /* coarse first with a third level */
-#define KILN_MODE_MINOR_DONORS_COARSE                                                              \
-    17 /* donors of the small phase; others would run from them                                    \
-          at the full size, so they are not told */
+#define KILN_MODE_MINOR_DONORS_COARSE 17 /* donors of the small phase; older workers, which */
+/* would run from them at the full size, are not told */
 #define KILN_MODE_MINOR_ALL KILN_MODE_MINOR_MIDDLE /* of a worker that knows all modes */
 /* Whether the job needs a start. A coarse run from a donor, whose job needs none, does not count.
  */

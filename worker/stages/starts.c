@@ -399,12 +399,12 @@ static enum kiln_fallback load_donor(struct look *look, uint32_t index, int code
         look->answers = others == 0 && (code == 0 || kiln_start_is_bad(code));
     }
     heed_answer(look);
+    look->donors_away = others != 0 || fallback_of(code) == KILN_FALLBACK_AWAY;
     code = code ? code : prepare(look, chosen, ret, &err);
     if (code != 0)
         kiln_log(KILN_LOG_WARNING, "donor_unused", kiln_f("donor", "%" PRIu64, donor),
                  kiln_f("why", "%s", kiln_fallback_name(fallback_of(code))),
                  kiln_f("error", "%s", err.text));
-    look->donors_away = others != 0 || fallback_of(code) == KILN_FALLBACK_AWAY;
     return fallback_of(code);
 }
 

@@ -12,7 +12,8 @@
  * Words that are seldom together need many windows, and each costs GIN a millisecond for a part.
  * All lists of such words from end to end cost it less than a few windows (RESULTS.md), so once
  * the hits so far say that few are left, the rest of the jobs is one window, if the caller allows
- * it.  Its statement must end after KILN_PARTS_WHOLE_HITS: there may be more of them after all.
+ * it.  Its statement must end after some number of hits, for a page KILN_PARTS_WHOLE_HITS: there may
+ * be more of them after all.  What it then has is any part of them.
  */
 #ifndef KILN_GALLERY_WINDOWS_H
 #define KILN_GALLERY_WINDOWS_H
