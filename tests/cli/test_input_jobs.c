@@ -184,7 +184,7 @@ static void broken_records_are_refused_alone(void **state)
 
 #define KEYS                                                                                       \
     "the keys are prompt, negative_prompt, width, height, size, style, styled, "                   \
-    "steps, guidance, seed, count, loras, routed, model, priority, tenant, custom_id, kind, "              \
+    "steps, guidance, seed, count, loras, routed, model, priority, tenant, custom_id, kind, "      \
     "latents, sigmas, coarse, coarse_sigma, variety, init_image, init_job, init_mask, strength, "  \
     "start_sigma, edit, parent, teleport, alike, max_wait_s, embed_metadata, template"
 #define HINT "  The first record of a CSV file names job keys, separated by commas\n"
@@ -283,18 +283,23 @@ static void models_that_are_passed_over_are_named_once(void **state)
     struct kiln_input *input;
     struct kiln_error err;
     struct kiln_text lines = {0};
+    char passed[KILN_PASSED_OVER_MAX];
     for (size_t i = 0; i < sizeof models / sizeof *models; i++)
         kiln_text_printf(&lines,
                          "{\"custom_id\":\"%zu\",\"method\":\"POST\",\"url\":"
                          "\"/v1/images/generations\",\"body\":{\"prompt\":\"x\","
-                         "\"model\":\"%s\"}}\n",
+                         "\"model\":\"%s\",\"quality\":\"hd\"}}\n",
                          i, models[i]);
     kiln_test_write("openai.jsonl", lines.at);
     kiln_text_release(&lines);
     assert_int_equal(kiln_input_open("openai.jsonl", KILN_FORMAT_AUTO, false, &input, &err), 0);
-    assert_string_equal(kiln_input_passed_over(input), "");
+    assert_false(kiln_input_passed_over(input, true, passed));
+    assert_string_equal(passed, "");
     free(read_input(input));
-    assert_string_equal(kiln_input_passed_over(input), "gpt-image-1-mini, gpt-image-1, dall-e-3");
+    assert_true(kiln_input_passed_over(input, true, passed));
+    assert_string_equal(passed, "gpt-image-1-mini, gpt-image-1, dall-e-3, quality hd");
+    assert_false(kiln_input_passed_over(input, false, passed));
+    assert_string_equal(passed, "quality hd");
     kiln_input_close(input);
 }
 

@@ -18,21 +18,27 @@ request() { # CUSTOM_ID BODY
     printf '{"custom_id": "%s", "method": "POST", "url": "/v1/images/generations", "body": {%s, "size": "64x64"}}\n' "$1" "$2"
 }
 
-# --- a file as OpenAI's clients write it names their models: one warning, and its pictures come
+# --- a file as OpenAI's clients write it names their models and what else they ask for: one warning, and
+# its pictures come
 {
     request a '"prompt": "a star", "model": "dall-e-3"'
-    request b '"prompt": "a ring", "model": "gpt-image-1"'
-    request c '"prompt": "a moon", "model": "dall-e-3", "n": 1'
+    request b '"prompt": "a ring", "model": "gpt-image-1", "quality": "high", "output_format": "png"'
+    request c '"prompt": "a moon", "model": "dall-e-3", "n": 1, "quality": "hd", "style": "vivid"'
 } >theirs.jsonl
 ok kiln enqueue theirs.jsonl
-[ "$(grep -c 'theirs.jsonl asks for dall-e-3, gpt-image-1, which only OpenAI has' err.txt)" = 1 ] || die "not one warning: $(cat err.txt)"
+asks='quality high, quality hd, style vivid, output_format png, which only OpenAI has'
+[ "$(grep -c "theirs.jsonl asks for dall-e-3, gpt-image-1, $asks" err.txt)" = 1 ] || die "not one warning: $(cat err.txt)"
 ok kiln wait theirs --timeout 60
 ok kiln export theirs --out theirs --format openai
 are "their models" theirs.jsonl theirs 'a 200 1 -
 b 200 1 -
 c 200 1 -'
 ok kiln enqueue theirs.jsonl --batch other --set model=nonesuch --dry-run
-grep -q OpenAI err.txt && die "a warning about a model that --set replaces"
+grep -q dall-e err.txt && die "a warning about a model that --set replaces"
+says "theirs.jsonl asks for $asks: it is passed over"
+request d '"prompt": "a star", "model": "dall-e-3", "stepz": 1' >refused.jsonl
+fails 65 kiln enqueue refused.jsonl
+grep -q OpenAI err.txt && die "a warning though no line was taken"
 
 # --- refused requests make no job: they are named by their line, as in the errors of an OpenAI batch
 {
@@ -40,7 +46,7 @@ grep -q OpenAI err.txt && die "a warning about a model that --set replaces"
     request bad '"prompt": "@fail=bad_input a star"'
     request broken '"prompt": "{a|@fail=device a} moon"'
     request plain '"prompt": "a ring", "model": "testcard", "user": "u", "response_format": "b64_json"'
-    request hd '"prompt": "a ring", "quality": "hd"'
+    request hdr '"prompt": "a ring", "quality": "hdr"'
     request plain '"prompt": "another picture of that name"'
     request empty '"prompt": ""'
 } >requests.jsonl
@@ -60,7 +66,7 @@ plain 200 1 -
 猫/1 "x" 200 2 -'
 
 # --- the file is sent again, mended: the line that was named twice is another request, the others stay
-sed -i '6s/"plain"/"second"/; 5s/"quality": "hd"/"quality": "standard"/; 7d' requests.jsonl
+sed -i '6s/"plain"/"second"/; 5s/"quality": "hdr"/"quality": "hd"/; 7d' requests.jsonl
 ok kiln enqueue requests.jsonl --json
 json out.txt '(d["accepted"], d["duplicate"]) == (2, 6)'
 fails 1 kiln wait requests --timeout 60
@@ -77,7 +83,7 @@ fails 75 kiln export requests --out answered --format openai
 says 'batch requests has 3 jobs not finished'
 all='bad 400 0 bad_input
 broken 500 1 device
-hd 200 1 -
+hdr 200 1 -
 plain 200 1 -
 second 200 1 -
 猫/1 "x" 200 2 -'

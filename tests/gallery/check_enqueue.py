@@ -104,12 +104,12 @@ answer, got = post("/v1/batches", f'{{"prompt":"no name",{SMALL}}}')
 check(answer.status == 201 and got["batch"].startswith("b-"), f"a batch without a name: {answer.text}")
 answer, got = post("/v1/batches?batch=api-3&wait=0", f'{{"prompt":"no wait",{SMALL}}}')
 check(answer.status == 202 and got["sent"] == 1 and got["accepted"] is None, f"wait=0: {answer.text}")
-theirs = [f'{{"custom_id":"t{i}","method":"POST","url":"/v1/images/generations","body":{{"prompt":"a ring","model":"{model}",{SMALL}}}}}'
+theirs = [f'{{"custom_id":"t{i}","method":"POST","url":"/v1/images/generations","body":{{"prompt":"a ring","model":"{model}","quality":"hd",{SMALL}}}}}'
           for i, model in enumerate(("dall-e-3", "gpt-image-1", "dall-e-3"))]
 answer, got = post("/v1/batches?batch=theirs", "\n".join(theirs))
-check(answer.status == 201 and got["passed_over"] == "dall-e-3, gpt-image-1", f"models of OpenAI's: {answer.text}")
+check(answer.status == 201 and got["passed_over"] == "dall-e-3, gpt-image-1, quality hd", f"models of OpenAI's: {answer.text}")
 answer, got = post("/v1/batches?batch=theirs-set&set=model=nonesuch&dry_run=1", "\n".join(theirs))
-check(got["passed_over"] is None, f"a model is set: {answer.text}")
+check(got["passed_over"] == "quality hd", f"a model is set: {answer.text}")
 answer, got = post("/v1/batches?dry_run=1", body)
 check(answer.status == 422 and got["plan"]["jobs"] == 6 and got["sent"] == 0, f"dry run: {answer.text}")
 answer, got = post("/v1/batches?batch=api-4&strict=1", body)

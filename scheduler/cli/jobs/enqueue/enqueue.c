@@ -525,14 +525,16 @@ int kiln_enqueue(struct kiln_cli *cli, const struct kiln_enqueue_request *reques
     if (!code && result->refused > 0)
         kiln_say(cli, "%s %s, %" PRIu64 " refused", KILN_COUNT(run.index, "job"),
                  request->dry_run ? "accepted" : "sent", result->refused);
-    if (run.input && !sets_model(request))
-        snprintf(result->passed_over, sizeof result->passed_over, "%s",
-                 kiln_input_passed_over(run.input));
-    if (result->passed_over[0])
-        kiln_warn(cli,
-                  "%s asks for %s, which only OpenAI has: its pictures come from the fleet's own "
-                  "model; --set model=NAME chooses one",
-                  kiln_input_name(run.input), result->passed_over);
+    if (!code && run.index > 0) {
+        const bool models =
+            kiln_input_passed_over(run.input, !sets_model(request), result->passed_over);
+        if (result->passed_over[0])
+            kiln_warn(cli, "%s asks for %s, which only OpenAI has: %s", kiln_input_name(run.input),
+                      result->passed_over,
+                      models ? "its pictures come from the fleet's own model; --set model=NAME "
+                               "chooses one"
+                             : "it is passed over");
+    }
     result->error = err;
     result->error.code = code;
     kiln_bus_close(run.bus);

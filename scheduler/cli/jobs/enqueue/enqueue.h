@@ -69,8 +69,8 @@ struct kiln_enqueue_result {
     struct kiln_plan plan;                            /* dry_run */
     char models[KILN_MODELS_KEPT][KILN_NAME_MAX + 1]; /* [model_count] that jobs name */
     size_t model_count;
-    char
-        passed_over[KILN_PASSED_OVER_MAX]; /* as kiln_input_passed_over; "" where --set names one */
+    /* As kiln_input_passed_over, if any line was taken; without models where --set names one. */
+    char passed_over[KILN_PASSED_OVER_MAX];
     struct kiln_error error; /* what ended it, as far as stderr would say; code 0: nothing */
 };
 

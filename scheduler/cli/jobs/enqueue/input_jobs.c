@@ -15,14 +15,17 @@
 #include "schemas/limits.h"
 #include "schemas/text/utf8.h"
 
+#define MODELS_MAX 160
+
 struct kiln_input {
     struct kiln_lines *lines;
     enum kiln_format format;
     struct kiln_csv csv;
     bool has_header;
-    struct kiln_text record;                /* CSV: lines of one record */
-    struct kiln_text job;                   /* the job line that was made */
-    char passed_over[KILN_PASSED_OVER_MAX]; /* models of requests, each once */
+    struct kiln_text record; /* CSV: lines of one record */
+    struct kiln_text job;    /* the job line that was made */
+    char models[MODELS_MAX]; /* of requests, passed over, each once */
+    uint32_t others;         /* as of kiln_openai_line */
 };
 
 int kiln_format_by_name(const char *name)
@@ -101,18 +104,28 @@ static bool lists(const char *list, const char *name)
 static int make_openai_job(struct kiln_input *input, const char *text, size_t len,
                            struct kiln_error *err)
 {
-    char model[KILN_OPENAI_MODEL_MAX], *list = input->passed_over;
+    struct kiln_openai_passed passed;
+    char *list = input->models;
     const size_t used = strlen(list);
     kiln_text_clear(&input->job);
-    int code = kiln_openai_line(text, len, &input->job, model, err);
-    if (model[0] && !lists(list, model) && used + strlen(model) + 3 < KILN_PASSED_OVER_MAX)
-        snprintf(list + used, KILN_PASSED_OVER_MAX - used, "%s%s", used ? ", " : "", model);
-    return code;
+    int code = kiln_openai_line(text, len, &input->job, &passed, err);
+    if (code)
+        return code;
+    input->others |= passed.others;
+    if (passed.model[0] && !lists(list, passed.model) &&
+        used + strlen(passed.model) + 3 < sizeof input->models)
+        snprintf(list + used, sizeof input->models - used, "%s%s", used ? ", " : "", passed.model);
+    return 0;
 }
 
-const char *kiln_input_passed_over(const struct kiln_input *input)
+bool kiln_input_passed_over(const struct kiln_input *input, bool models,
+                            char ret[KILN_PASSED_OVER_MAX])
 {
-    return input->passed_over;
+    char others[KILN_OPENAI_OTHERS_TEXT_MAX];
+    const char *first = models ? input->models : "";
+    kiln_openai_others(input->others, others);
+    snprintf(ret, KILN_PASSED_OVER_MAX, "%s%s%s", first, first[0] && others[0] ? ", " : "", others);
+    return first[0] != '\0';
 }
 
 /* --- CSV ----------------------------------------------------------------------------------- */

@@ -38,10 +38,11 @@ const char *kiln_input_name(const struct kiln_input *input);
  * code ends the reading. */
 int kiln_input_next(struct kiln_input *input, const char **ret_text, size_t *ret_len,
                     uint64_t *ret_line, struct kiln_error *err) KILN_MUST_CHECK;
-#define KILN_PASSED_OVER_MAX 160
-/* Models of OpenAI's that requests named and that were passed over, "dall-e-2, gpt-image-1"; "" for
- * none. */
-const char *kiln_input_passed_over(const struct kiln_input *input);
+#define KILN_PASSED_OVER_MAX 560
+/* What requests to OpenAI asked for and was passed over, "dall-e-2, gpt-image-1, quality hd"; ""
+ * for nothing.  models: OpenAI's models, too; returns whether there are any. */
+bool kiln_input_passed_over(const struct kiln_input *input, bool models,
+                            char ret[KILN_PASSED_OVER_MAX]);
 int kiln_input_rewind(struct kiln_input *input, struct kiln_error *err) KILN_MUST_CHECK;
 
 #endif

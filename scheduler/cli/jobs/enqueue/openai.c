@@ -18,15 +18,35 @@ struct request {
     bool has[OUTER_KEYS];
 };
 
-/* What a body may ask for beside the keys of a job line; value NULL: anything, it is passed over.
- */
+/* What a body may ask for beside the keys of a job line; value NULL: anything.  told: Kiln does not
+ * do it, and whoever sends it hears of that. */
 static const struct {
     const char *key, *value;
+    bool told;
 } others[] = {
-    {"user", NULL},           {"response_format", NULL}, {"moderation", NULL},
-    {"quality", "auto"},      {"quality", "standard"},   {"background", "auto"},
-    {"background", "opaque"}, {"output_format", "webp"},
+    {"user", NULL, false},
+    {"quality", "auto", false},
+    {"quality", "standard", false},
+    {"quality", "low", true},
+    {"quality", "medium", true},
+    {"quality", "high", true},
+    {"quality", "hd", true},
+    {"style", "vivid", true},
+    {"style", "natural", true},
+    {"background", "auto", false},
+    {"background", "opaque", false},
+    {"background", "transparent", true},
+    {"output_format", "webp", false},
+    {"output_format", "png", true},
+    {"output_format", "jpeg", true},
+    {"output_compression", NULL, true},
+    {"moderation", "auto", false},
+    {"moderation", "low", true},
+    {"response_format", "b64_json", false},
+    {"response_format", "url", true},
 };
+#define OTHERS (sizeof others / sizeof *others)
+_Static_assert(OTHERS <= 32, "a bit each");
 
 /* --- whether it is one ------------------------------------------------------------------------ */
 
@@ -111,23 +131,42 @@ static int check_request(const struct request *request, struct kiln_error *err)
 
 /* --- its body --------------------------------------------------------------------------------- */
 
-/* Whether the member is one of OpenAI's own, which no job line has. */
+/* Whether the member is one of OpenAI's own, which no job line has; null is as good as missing.
+ * Adds its bit to *told. */
 static bool is_other(const struct kiln_json_value *key, const struct kiln_json_value *value,
-                     struct kiln_error *err)
+                     uint32_t *told, struct kiln_error *err)
 {
-    const char *wanted = NULL, *name = NULL;
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+    struct kiln_text known = {0};
+    for (size_t i = 0; i < OTHERS; i++) {
+        const char *wanted = others[i].value;
         if (!kiln_json_equals(key, others[i].key))
             continue;
-        name = others[i].key;
-        wanted = others[i].value;
-        if (!wanted || (value->type == KILN_JSON_STRING && kiln_json_equals(value, wanted)))
+        const bool none = value->type == KILN_JSON_NULL;
+        if (none || !wanted ||
+            (value->type == KILN_JSON_STRING && kiln_json_equals(value, wanted))) {
+            *told |= others[i].told && !none ? UINT32_C(1) << i : 0;
+            kiln_text_release(&known);
             return true;
+        }
+        kiln_text_printf(&known, "%s%s", known.len ? ", " : "", wanted);
     }
-    if (name)
-        kiln_fail(err, KILN_BAD_INPUT, "\"%s\" must be \"%s\" or missing: Kiln makes no other",
-                  name, wanted);
-    return name != NULL;
+    const bool refused = known.len && !kiln_json_equals(key, "style"); /* jobs have styles, too */
+    if (refused)
+        kiln_fail(err, KILN_BAD_INPUT, "\"%.*s\" must be one of %s, or missing", (int)key->len,
+                  key->text, known.at);
+    kiln_text_release(&known);
+    return refused;
+}
+
+void kiln_openai_others(uint32_t told, char ret[KILN_OPENAI_OTHERS_TEXT_MAX])
+{
+    size_t len = 0;
+    ret[0] = '\0';
+    for (size_t i = 0; i < OTHERS && len < KILN_OPENAI_OTHERS_TEXT_MAX; i++)
+        if (told >> i & 1)
+            len += (size_t)snprintf(ret + len, KILN_OPENAI_OTHERS_TEXT_MAX - len, "%s%s%s%s",
+                                    len ? ", " : "", others[i].key, others[i].value ? " " : "",
+                                    others[i].value ? others[i].value : "");
 }
 
 /* Only OpenAI has these; "dall-e-mini" is somebody else's. */
@@ -153,7 +192,7 @@ static void put_value(struct kiln_text *out, const struct kiln_json_value *value
 }
 
 static int put_body(const struct kiln_json_value *body, struct kiln_text *out,
-                    char ret_model[KILN_OPENAI_MODEL_MAX], struct kiln_error *err)
+                    struct kiln_openai_passed *ret, struct kiln_error *err)
 {
     struct kiln_json_reader reader;
     struct kiln_json_value key, value;
@@ -161,7 +200,7 @@ static int put_body(const struct kiln_json_value *body, struct kiln_text *out,
     int code = kiln_json_open(&reader, body->text, body->len, KILN_JSON_OBJECT, err);
     while (!code && !(code = kiln_json_next(&reader, &key, &value, &more, err)) && more) {
         struct kiln_error unfit = {0};
-        if (is_other(&key, &value, &unfit)) {
+        if (is_other(&key, &value, &ret->others, &unfit)) {
             if (unfit.code)
                 return kiln_fail(err, unfit.code, "%s", unfit.text);
             continue;
@@ -171,7 +210,7 @@ static int put_body(const struct kiln_json_value *body, struct kiln_text *out,
         if (kiln_json_equals(&key, "size") && kiln_json_equals(&value, "auto"))
             continue;
         if (kiln_json_equals(&key, "model") && is_theirs(&value)) {
-            snprintf(ret_model, KILN_OPENAI_MODEL_MAX, "%.*s", (int)value.len, value.text);
+            snprintf(ret->model, sizeof ret->model, "%.*s", (int)value.len, value.text);
             continue;
         }
         kiln_text_puts(out, ",");
@@ -186,9 +225,9 @@ static int put_body(const struct kiln_json_value *body, struct kiln_text *out,
 }
 
 int kiln_openai_line(const char *text, size_t len, struct kiln_text *out,
-                     char ret_model[KILN_OPENAI_MODEL_MAX], struct kiln_error *err)
+                     struct kiln_openai_passed *ret, struct kiln_error *err)
 {
-    ret_model[0] = '\0';
+    *ret = (struct kiln_openai_passed){.others = 0};
     struct request request = {.has = {false}};
     int rc = read_request(text, len, &request, err);
     rc = rc ? rc : check_request(&request, err);
@@ -196,7 +235,7 @@ int kiln_openai_line(const char *text, size_t len, struct kiln_text *out,
         return rc;
     kiln_text_puts(out, "{\"custom_id\":");
     put_value(out, &request.at[CUSTOM_ID]);
-    rc = put_body(&request.at[BODY], out, ret_model, err);
+    rc = put_body(&request.at[BODY], out, ret, err);
     kiln_text_puts(out, "}");
     return rc || !out->failed ? rc : kiln_fail(err, KILN_NO_MEMORY, "no memory for a line");
 }
