@@ -5,6 +5,7 @@
  * own.  The first word is the verb.  kiln and kiln-bench differ only in their verbs.
  */
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -256,7 +257,10 @@ int kiln_command(int argc, char **argv, const struct kiln_verb *(*verb_at)(size_
     errno = 0;
     if (fflush(stdout) == 0 && !ferror(stdout))
         return status;
-    int why = kiln_stdout_error() ? kiln_stdout_error() : errno ? errno : EIO;
+    int why = kiln_stdout_error() ? kiln_stdout_error() : errno;
+    struct pollfd out = {.fd = STDOUT_FILENO, .events = POLLOUT}; /* a write in mid-output failed */
+    if (!why)
+        why = poll(&out, 1, 0) > 0 && (out.revents & POLLERR) ? EPIPE : EIO;
     if (why != EPIPE)
         fprintf(stderr, "kiln: write to stdout: %s\n", strerror(why));
     return status ? status : EX_IOERR;

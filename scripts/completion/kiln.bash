@@ -129,7 +129,7 @@ _kiln()
             start | stop | logs) _kiln_offer -W "$(_kiln_workers)" ;;
             worker) _kiln_offer -W "$(_kiln_second worker)" ;;
             esac ;;
-        jobs | cancel | retry | errors | events | show | wait | watch | export)
+        jobs | cancel | retry | errors | events | show | wait | watch | why | export)
             _kiln_offer -W "$(_kiln_batches)" ;;
         drain) _kiln_offer -W "$(_kiln_fleet)" ;;
         favourite)

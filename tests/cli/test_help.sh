@@ -139,6 +139,7 @@ completes() { # WANTED WORD...
     (
         PATH=$kiln_bin:$PATH KILN_COMPLETION_S=60
         . "$source_dir/scripts/completion/kiln.bash"
+        [ -z "${LISTED:-}" ] || _kiln_list() { echo "$LISTED"; }
         COMP_WORDS=("${@:2}") COMP_CWORD=$(($# - 2))
         _kiln
         [ "${COMPREPLY[*]}" = "$1" ] || die "${*:2} completes to ${COMPREPLY[*]}"
@@ -157,6 +158,9 @@ completes 'cuda:0 cuda:all' kiln up --device cu
 completes all kiln up --device cuda : a
 completes auto kiln up --dtype a
 completes '' kiln worker logs ''
+for verb in jobs cancel retry errors events show wait watch why export; do
+    LISTED='sketches  done' completes sketches kiln $verb sk
+done
 completes watercolor kiln enqueue f --set style = wat
 completes 'custom_id=' kiln enqueue f --set cus
 completes 'job jobs' kiln help jo
@@ -235,4 +239,18 @@ kiln help config --json >/dev/full 2>err.txt
 [ $? = 74 ] || die "JSON on a full disk was called a success"
 says 'write to stdout: No space left on device'
 kiln help | head -n 1 >/dev/null || die "a reader that leaves is an error"
+# Nor is one that leaves in mid-output, which a pipe of one page sees to.
+for verb in job config; do
+    python3 - "$kiln_bin/kiln" help $verb <<'PYTHON' || die "a reader that leaves in mid-output of kiln help $verb"
+import fcntl, os, subprocess, sys
+reader, writer = os.pipe()
+fcntl.fcntl(writer, 1031, 4096)  # F_SETPIPE_SZ
+kiln = subprocess.Popen(sys.argv[1:], stdout=writer, stderr=subprocess.PIPE)
+os.close(writer)
+os.read(reader, 1)
+os.close(reader)
+said = kiln.communicate(timeout=60)[1]
+sys.exit(said.decode() if said or kiln.returncode != 74 else 0)
+PYTHON
+done
 echo ok

@@ -314,6 +314,9 @@ fails 143 kiln wait later --on-done 'kill $$'
 fails 75 kiln wait never-sent --timeout 1 --on-done 'touch never'
 [ ! -e never ] || die "the command ran though nothing has ended"
 fails 3 kiln run more.jsonl --out of-run --batch run --on-done 'test -s of-run/index.html && exit 3'
+sed -i 's/one more/one other/' more.jsonl # what the file no longer has is not counted, as in the export
+ok kiln run more.jsonl --out of-run --batch run --on-done 'echo "of the file: $KILN_DONE"'
+says '^of the file: 1$'
 
 # --- --on-done: a URL, told by the scheduler; the receiver refuses two attempts, and the leader is
 # killed between them

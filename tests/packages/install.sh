@@ -131,11 +131,15 @@ if [ -n "$cuda" ]; then
 fi
 
 say "a ledger that is to be migrated first: nothing is restarted"
-in_ok su postgres -c "psql -d kiln -c 'DELETE FROM schema_migrations WHERE version = (SELECT max(version) FROM schema_migrations)'"
+[ "$(ls "$root/usr/share/kiln/sql" | tail -n 1)" = 0040_origin.sql ] || die "a later schema: undo its last file here, not 0040"
+in_ok su postgres -c "psql -v ON_ERROR_STOP=1 -d kiln -c 'ALTER TABLE image DROP start, DROP parent; ALTER TABLE latent DROP start, DROP parent; DELETE FROM schema_migrations WHERE version = 40'"
 worker=$(pid_of kiln-worker@0)
 in_ok /usr/share/kiln/restart-running 'kiln-worker@*.service'
 grep -q 'run `kiln migrate`, then: systemctl restart kiln-worker@0.service' "$work/out" || { cat "$work/out"; die "nobody says that the ledger is old"; }
 [ "$(pid_of kiln-worker@0)" = "$worker" ] || die "restarted all the same"
+as_kiln kiln migrate
+in_ok /usr/share/kiln/restart-running 'kiln-worker@*.service'
+until_in 120 sh -c "[ \$(systemctl show -p MainPID --value kiln-worker@0) != $worker ] && systemctl is-active kiln-worker@0"
 
 say "removed and purged"
 in_ok dpkg --remove libdiffusionz-dev kiln-worker-cuda kiln-worker-cpu kiln

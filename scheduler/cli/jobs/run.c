@@ -183,14 +183,14 @@ static void say_left(const struct place *place)
 }
 
 /* The batch has ended. */
-static int fetch(struct place *place, struct kiln_export *export,
-                 const struct kiln_progress *progress)
+static int fetch(struct place *place, struct kiln_export *export, struct kiln_progress *progress)
 {
     struct kiln_cli *cli = place->cli;
     const char *batch = export->batch, *out = export->out;
     struct kiln_error err;
     if (kiln_export_batch(cli, export, &err))
         return kiln_report(cli, &err);
+    progress->jobs = export->states; /* without what the file no longer has */
     /* Not kiln_batch_status: lines that failed or were refused once may have been edited since. */
     bool bad = export->states.at[KILN_JOB_DONE] < export->jobs || progress->removed > 0;
     int status = bad ? 1 : 0;
