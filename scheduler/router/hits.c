@@ -67,17 +67,6 @@ static bool alone(const struct kiln_router_reader *reader, struct kiln_span span
     return true;
 }
 
-/* Whether the word stands before the span, or before its article. */
-static bool follows_word(const struct kiln_router_reader *reader, struct kiln_span span,
-                         const char *word)
-{
-    size_t at = span.from;
-    if (at > 0 && (is_word(reader, at - 1, "a") || is_word(reader, at - 1, "an") ||
-                   is_word(reader, at - 1, "the")))
-        at--;
-    return at > 0 && is_word(reader, at - 1, word);
-}
-
 static bool is_any(const struct kiln_router_reader *reader, size_t i, const char *const *words,
                    size_t count)
 {
@@ -87,6 +76,22 @@ static bool is_any(const struct kiln_router_reader *reader, size_t i, const char
     return false;
 }
 #define IS_ANY(reader, i, words) is_any(reader, i, words, sizeof(words) / sizeof *(words))
+
+static bool is_article(const struct kiln_router_reader *reader, size_t i)
+{
+    static const char *const articles[] = {"a", "an", "the"};
+    return IS_ANY(reader, i, articles);
+}
+
+/* Whether the word stands before the span, or before its article. */
+static bool follows_word(const struct kiln_router_reader *reader, struct kiln_span span,
+                         const char *word)
+{
+    size_t at = span.from;
+    if (at > 0 && is_article(reader, at - 1))
+        at--;
+    return at > 0 && is_word(reader, at - 1, word);
+}
 
 /* "As a sticker", "like on my old game boy", "looks watery", "medium clay"; "make it clay". */
 static bool is_likened_to(const struct kiln_router_reader *reader, struct kiln_span span,
@@ -134,15 +139,202 @@ static bool is_made_with(const struct kiln_router_reader *reader, struct kiln_sp
                          uint32_t clause)
 {
     static const char *const with[] = {"with", "from", "by", "using", "through", "into"};
-    static const char *const articles[] = {"a", "an", "the"};
     const size_t last =
-        span.from > 0 && IS_ANY(reader, span.from - 1, articles) ? span.from - 1 : span.from;
+        span.from > 0 && is_article(reader, span.from - 1) ? span.from - 1 : span.from;
     if (last == 0 || !IS_ANY(reader, last - 1, with))
         return false;
     for (size_t at = span.from, back = 0; at-- > 0 && back < 4; back++)
         if (classes_at(reader, at, clause) & KILN_WORD_MAKING)
             return true;
     return false;
+}
+
+/* "Turn a fox in the snow into a sticker", however much stands between. */
+static bool is_turned_into(const struct kiln_router_reader *reader, struct kiln_span span,
+                           uint32_t clause)
+{
+    size_t at = span.from;
+    if (at > 1 && !is_word(reader, at - 1, "into") && !is_article(reader, at - 1))
+        at--; /* "a shiny sticker" */
+    while (at > 0 && is_article(reader, at - 1))
+        at--;
+    return at > 0 && is_word(reader, at - 1, "into") &&
+           reader->tokens.at[at - 1].clause == clause && reader->order < at - 1;
+}
+
+/* "Each is a sticker", "each one a sticker", "both as stickers". */
+static bool is_each(const struct kiln_router_reader *reader, struct kiln_span span, uint32_t clause)
+{
+    static const char *const each[] = {"each", "both", "every", "everyone", "they", "these"};
+    static const char *const is[] = {"is", "are", "be", "being", "as", "a", "an"};
+    static const char *const between[] = {"one", "of", "them", "shape", "should", "must", "to"};
+    size_t at = span.from;
+    bool equal = false;
+    for (; at > 0 && reader->tokens.at[at - 1].clause == clause; at--) {
+        if (IS_ANY(reader, at - 1, each))
+            return equal;
+        const bool links = IS_ANY(reader, at - 1, is);
+        if (!links && !IS_ANY(reader, at - 1, between))
+            return false;
+        equal |= links;
+    }
+    return false;
+}
+
+/* "A sticker set showing a fox" is drawn, "a sticker set" is bought. */
+static bool is_showing(const struct kiln_router_reader *reader, struct kiln_span span)
+{
+    static const char *const sets[] = {"set", "sheet", "pack", "page", "series", "collection"};
+    static const char *const shows[] = {"showing", "depicting", "featuring", "picturing"};
+    return IS_ANY(reader, span.to, sets) && IS_ANY(reader, span.to + 1, shows);
+}
+
+/* "Make a fox and a star a sticker", "make a fox with the sea behind a sticker": behind what it
+ * orders.  "Make a fox and a sticker" is no such thing. */
+static bool is_made_one(const struct kiln_router_reader *reader, struct kiln_span span,
+                        uint32_t clause)
+{
+    const struct kiln_route_token *at = reader->tokens.at;
+    if (span.from < 3 ||
+        !(is_word(reader, span.from - 1, "a") || is_word(reader, span.from - 1, "an")))
+        return false;
+    const unsigned before = classes_at(reader, span.from - 2, clause);
+    const bool scene = (before & KILN_WORD_PLACE) && span.from > 4 &&
+                       is_word(reader, span.from - 4, "the") &&
+                       is_word(reader, span.from - 5, "with");
+    if (!(before & KILN_WORD_FIGURE) && !scene)
+        return false;
+    for (size_t i = span.from - 2; i-- > 0 && at[i].clause == clause;)
+        if (is_word(reader, i, "make"))
+            return true;
+    return false;
+}
+
+/* "I want to see the pixels", "I asked for clay". */
+static bool is_wanted(const struct kiln_router_reader *reader, struct kiln_span span,
+                      uint32_t clause)
+{
+    static const char *const sees[] = {"to", "me", "us", "should", "must", "can"};
+    static const char *const who[] = {"i", "we", "me", "us", "you"};
+    static const char *const asks[] = {"ask", "asked", "asking"};
+    size_t at = span.from;
+    if (span.to < reader->tokens.count && reader->tokens.at[span.to].clause == clause &&
+        reader->tokens.at[span.to].mark == reader->tokens.at[span.from].mark)
+        return false;
+    if (at > 0 && is_article(reader, at - 1))
+        at--;
+    if (at > 1 && is_word(reader, at - 1, "for") && IS_ANY(reader, at - 2, asks))
+        return true;
+    if (at < 2 || !is_word(reader, at - 1, "see") || !IS_ANY(reader, at - 2, sees))
+        return false;
+    for (size_t i = at - 1, back = 0; i-- > 0 && back < 4; back++)
+        if (reader->tokens.at[i].clause == clause && IS_ANY(reader, i, who))
+            return true;
+    return false;
+}
+
+/* "As one of them", "like that": whether what begins at i refers to something. */
+static bool refers(const struct kiln_router_reader *reader, size_t i)
+{
+    static const char *const likened[] = {"as", "like"};
+    static const char *const numbers[] = {"one", "two", "three", "four", "some", "any"};
+    static const char *const those[] = {"them", "those", "that", "these"};
+    if (!IS_ANY(reader, i, likened))
+        return false;
+    const size_t of = i + (IS_ANY(reader, i + 1, numbers) ? 2 : 0);
+    const size_t last = is_word(reader, of, "of") ? of + 1 : i + 1;
+    if (!IS_ANY(reader, last, those))
+        return false;
+    const uint32_t clause = reader->tokens.at[last].clause;
+    return last + 1 >= reader->tokens.count || reader->tokens.at[last + 1].clause != clause ||
+           (classes_at(reader, last + 1, clause) & (KILN_WORD_PLACE | KILN_WORD_SMALL));
+}
+
+static void find_orders(struct kiln_router_reader *reader)
+{
+    static const char *const orders[] = {"make",  "turn", "draw", "convert", "transform", "change",
+                                         "paint", "show", "do",   "render",  "put",       "sketch"};
+    reader->order = SIZE_MAX;
+    reader->referral = 0;
+    for (size_t i = 0; i < reader->tokens.count; i++) {
+        if (reader->tokens.at[i].mark != KILN_MARK_NONE)
+            continue;
+        if (reader->order != SIZE_MAX && refers(reader, i))
+            reader->referral = i;
+        else if (reader->order == SIZE_MAX && IS_ANY(reader, i, orders))
+            reader->order = i;
+    }
+}
+
+/* "My kid collects stickers, so draw a fox as one of them", "I miss my Atari. Draw it like that."
+ */
+static bool is_referred_to(const struct kiln_router_reader *reader, struct kiln_span span,
+                           uint32_t clause)
+{
+    return reader->referral >= span.to && reader->tokens.at[reader->referral].clause != clause;
+}
+
+/* "A shop with a neon sign in its window", "a fridge with a sticker of a banana on it": a part of
+ * the scene, even if a trigger names it. */
+static bool is_part_of_scene(const struct kiln_router_reader *reader, struct kiln_span span,
+                             uint32_t clause)
+{
+    static const char *const owners[] = {"its", "the", "her", "his", "their"};
+    size_t at = span.to;
+    if (span.from < 2 || !is_article(reader, span.from - 1) ||
+        !is_word(reader, span.from - 2, "with"))
+        return false;
+    if (is_word(reader, at, "of") && is_article(reader, at + 1))
+        at += 3;
+    if (!(classes_at(reader, at, clause) & KILN_WORD_PLACE) && !is_word(reader, at, "over"))
+        return false;
+    if (at > span.to && is_word(reader, at + 1, "it"))
+        return true;
+    return IS_ANY(reader, at + 1, owners) &&
+           (classes_at(reader, at + 2, clause) & KILN_WORD_FIXTURE);
+}
+
+/* "Under a neon tube": the place of something. */
+static bool is_beside(const struct kiln_router_reader *reader, struct kiln_span span,
+                      uint32_t clause)
+{
+    static const char *const places[] = {"under", "beside", "behind",
+                                         "near",  "below",  "underneath"};
+    return span.from > 1 && is_article(reader, span.from - 1) &&
+           reader->tokens.at[span.from - 2].clause == clause &&
+           IS_ANY(reader, span.from - 2, places) && !is_made_one(reader, span, clause) &&
+           !(classes_at(reader, span.to, clause) & KILN_WORD_LOOK) &&
+           !(classes_at(reader, span.to - 1, clause) & KILN_WORD_LOOK);
+}
+
+/* "Holding a sticker", "carries her watercolors": what is traded, carried or lost is a thing. */
+static bool is_traded(const struct kiln_router_reader *reader, struct kiln_span span,
+                      uint32_t clause)
+{
+    static const char *const owners[] = {"her", "his", "their", "its", "my", "some"};
+    const size_t at = span.from > 0 && (is_article(reader, span.from - 1) ||
+                                        IS_ANY(reader, span.from - 1, owners))
+                          ? span.from - 1
+                          : span.from;
+    return at > 0 && (classes_at(reader, at - 1, clause) & KILN_WORD_TRADING);
+}
+
+/* "A clay fox", "a clay purple heart". */
+static bool is_of_material(const struct kiln_router_reader *reader, struct kiln_span span,
+                           uint32_t clause)
+{
+    size_t at = span.to;
+    while (classes_at(reader, at, clause) & KILN_WORD_TINT)
+        at++;
+    return (classes_at(reader, span.to - 1, clause) & KILN_WORD_MATERIAL) &&
+           (classes_at(reader, at, clause) & KILN_WORD_FIGURE);
+}
+
+/* Whether the phrase ends by naming a look: "pixel artwork". */
+static bool names_a_look(const struct kiln_router_reader *reader, struct kiln_span span,
+                         uint32_t clause)
+{
+    return span.to - span.from > 1 && (classes_at(reader, span.to - 1, clause) & KILN_WORD_LOOK);
 }
 
 /* "The eggs are hatching", "a chick that has just hatched", "hatching her eggs", "hatched by
@@ -188,8 +380,10 @@ static bool is_asked_for(const struct kiln_router_reader *reader, const struct k
          !(phrase->bare && is_word(reader, span.to, "of") && !is_word(reader, span.to + 1, "a") &&
            !is_word(reader, span.to + 1, "an"))) ||
         reader->tokens.at[span.to - 1].likened || alone(reader, span, clause) ||
-        ((classes_at(reader, span.to, clause) & KILN_WORD_FIGURE) && /* "a clay fox" */
-         (classes_at(reader, span.to - 1, clause) & KILN_WORD_MATERIAL)))
+        is_of_material(reader, span, clause) || is_turned_into(reader, span, clause) ||
+        is_each(reader, span, clause) || is_made_one(reader, span, clause) ||
+        is_wanted(reader, span, clause) || is_showing(reader, span) ||
+        is_referred_to(reader, span, clause))
         return true;
     /* "In Tokyo with many signs" is no look. */
     const bool loose = phrase->bare && span.to - span.from > phrase->count;
@@ -233,11 +427,14 @@ static uint16_t look(const struct kiln_router_reader *reader, const struct kiln_
     if (phrase->count == 1 && !known) /* a word made up for this LoRA */
         return KILN_LOOK;
     if ((next & KILN_WORD_THING) ||
-        (phrase->count == 1 && follows &&
-         (classes_at(reader, span.from - 1, clause) & KILN_WORD_TRADING)))
-        return THING;
+        (follows && (is_traded(reader, span, clause) || is_beside(reader, span, clause) ||
+                     is_part_of_scene(reader, span, clause))))
+        return is_showing(reader, span) || (!phrase->bare && is_referred_to(reader, span, clause))
+                   ? KILN_LOOK
+                   : THING;
     if (follows && is_word(reader, span.from - 1, "of") && span.from > 1 &&
-        (classes_at(reader, span.from - 2, clause) & KILN_WORD_CONTAINER))
+        (classes_at(reader, span.from - 2, clause) & KILN_WORD_CONTAINER) &&
+        !(is_word(reader, span.from - 2, "piece") && names_a_look(reader, span, clause)))
         return THING;
     if ((phrase->count == 1 && is_happening(reader, span, clause)) ||
         (follows && is_a_property(reader, phrase, span)))
@@ -317,7 +514,8 @@ static uint16_t around(const struct kiln_route_tokens *tokens, size_t i,
     return (uint16_t)(to - from + 1 > phrase->count ? share * LOOSE / 1000 : share);
 }
 
-/* "watercolor" within "opaque watercolor" is less than the longer phrase. */
+/* "watercolor" within "opaque watercolor" is less than the longer phrase, and one within a
+ * thing is a thing. */
 static void find_longer(struct kiln_router_reader *reader)
 {
     for (size_t i = 0; i < reader->hit_count; i++) {
@@ -327,11 +525,14 @@ static void find_longer(struct kiln_router_reader *reader)
         for (size_t j = 0; j < reader->hit_count; j++) {
             const struct kiln_hit *other = &reader->hits[j];
             const uint32_t length = other->span.to - other->span.from;
+            if (other->scene && kiln_spans_meet(hit->span, other->span))
+                hit->look = THING;
             if (!other->exact || other->denied || length <= longest ||
                 other->span.from > hit->span.from || other->span.to < hit->span.to)
                 continue;
             longest = length;
             hit->inside = other->phrase;
+            hit->look = other->look == THING ? THING : hit->look;
         }
     }
 }
@@ -363,6 +564,7 @@ void kiln_router_find(struct kiln_router_reader *reader)
     for (size_t i = 0; i < tokens->count; i++)
         present.bits[tokens->at[i].form % PRESENT_BITS / 64] |= 1ull << tokens->at[i].form % 64;
     reader->hit_count = 0;
+    find_orders(reader);
     for (size_t i = 0; i < tokens->count; i++) {
         const struct kiln_route_token *token = &tokens->at[i];
         const uint32_t *list =
@@ -384,6 +586,7 @@ void kiln_router_find(struct kiln_router_reader *reader)
             if (hit.share == 0 || reader->hit_count == KILN_HITS_MAX || often(reader, p->phrase))
                 continue;
             hit.look = look(reader, phrase, hit.span);
+            hit.scene = hit.look == THING && is_part_of_scene(reader, hit.span, token->clause);
             if (part && hit.look == KILN_LOOK &&
                 !is_asked_for(reader, phrase, hit.span, token->clause))
                 hit.look = PLACED; /* "black ink spilled" is no black ink illustration */

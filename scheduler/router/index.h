@@ -92,6 +92,7 @@ struct kiln_hit {
     uint16_t share; /* of its idf that is found, thousandths */
     uint16_t look;  /* how much it looks like asking for a look, up to KILN_LOOK: hits.c */
     bool certain;   /* it is one, even of a phrase that is a thing too */
+    bool scene;     /* it is a part of the scene: a trigger counts no more than other words */
     bool exact;     /* word for word */
     bool denied;
     uint32_t inside; /* phrase of a longer hit around it, UINT32_MAX for none */
@@ -112,6 +113,8 @@ struct kiln_router_reader {
     struct kiln_route_tokens tokens;
     struct kiln_hit hits[KILN_HITS_MAX];
     size_t hit_count;
+    size_t order;    /* the first word that orders a picture: "draw"; SIZE_MAX for none */
+    size_t referral; /* the last "as one of them" behind it, 0 for none */
     struct kiln_cover { /* places where a negative phrase of a LoRA stands */
         uint32_t lora;
         struct kiln_span span;

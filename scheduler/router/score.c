@@ -145,7 +145,7 @@ static void weigh(struct kiln_router_reader *reader, const struct kiln_hit *hit,
     struct kiln_candidate *c = kiln_router_candidate(reader, use->lora, pool);
     if (!c)
         return;
-    if (trigger && hit->exact && !hit->denied) {
+    if (trigger && hit->exact && !hit->denied && !hit->scene) {
         c->has_trigger = true;
         c->has_first |= use->first;
     }
@@ -157,7 +157,7 @@ static void weigh(struct kiln_router_reader *reader, const struct kiln_hit *hit,
     }
     const enum kiln_lora_category category = router->loras[use->lora].category;
     const bool look = category == KILN_LORA_STYLE || category == KILN_LORA_EFFECT;
-    const bool strong = trigger && hit->exact && phrase->count > 1;
+    const bool strong = trigger && hit->exact && phrase->count > 1 && !hit->scene;
     int asks = !look || strong ? 1000 : hit->look;
     if (asks == 0 || (!strong && covered(reader, use->lora, hit->span))) {
         c->thing = true;

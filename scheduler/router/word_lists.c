@@ -70,7 +70,14 @@ const struct kiln_word_list kiln_word_lists[] = {
                        "butterfly ladybug spider ant face "
                        "head hand heart star moon sun circle square triangle rectangle diamond "
                        "hexagon pentagon ring disc arrow "
+                       "rhombus oval crescent hoop trapezoid letter "
                        "cross flower blossom rose tree mushroom apple banana cherry strawberry"},
+    {KILN_WORD_TINT,
+     "red blue green yellow orange purple pink brown black white gray cyan magenta turquoise "
+     "violet "
+     "crimson teal indigo gold golden silver beige maroon scarlet navy lilac tiny small little big "
+     "large huge giant medium sized mid tall short round"},
+    {KILN_WORD_FIXTURE, "window door wall roof front facade entrance ceiling porch balcony"},
     {KILN_WORD_ENGLISH,
      "anis bleu bran brio clam clod doss dost gird hoes lief loin loom nori peen penn ploy rani "
      "ruts sens sett slat wets hatchet hatchling hatchery hatchback stickler"},

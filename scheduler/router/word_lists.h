@@ -16,7 +16,9 @@ enum kiln_word_class {
     KILN_WORD_ASKING = 256,   /* "please make it all": carries nothing beside a look */
     KILN_WORD_TRADING = 512,  /* in front of a word: it is a thing ("a shop that sells stickers") */
     KILN_WORD_MATERIAL = 1024, /* in front of a figure: a look ("a clay fox") */
-    KILN_WORD_FIGURE = 2048
+    KILN_WORD_FIGURE = 2048,
+    KILN_WORD_TINT = 4096,   /* a color or size, between the two: "a clay purple heart" */
+    KILN_WORD_FIXTURE = 8192 /* "with a neon sign in its window": a thing of the scene */
 };
 
 struct kiln_word_list {

@@ -280,10 +280,21 @@ static const char *const denials[] = {"no need for",
                                       "used to be",
                                       "formerly",
                                       "previously",
+                                      "stop giving",
+                                      "stop making",
+                                      "stop doing",
+                                      "stop using",
+                                      "stop drawing",
+                                      "stop painting",
+                                      "stop adding",
+                                      "stop it with",
+                                      "stop with",
+                                      "quit",
                                       NULL};
 /* "Replace the neon with clay", "swap clay for neon": up to "with" or "for". */
 static const char *const swaps[] = {"replace",  "replacing", "replaces", "swap", "swap out",
                                     "swapping", "trade",     "trading",  NULL};
+static const char *const lesser[] = {"less", "fewer", NULL};
 static const char *const swap_ends[] = {"with", "for", "by", "against", NULL};
 /* Behind what is denied: "neon is not wanted". */
 static const char *const refusals[] = {"not wanted",
@@ -312,8 +323,13 @@ static const char *const no_denials[] = {
 static const char *const scope_ends[] = {"but",  "nor",     "only", "just", "in",
                                          "with", "at",      "on",   "by",   "under",
                                          "from", "instead", "over", "near", NULL};
-static const char *const small_words[] = {"a",  "or", "and", "an", "the", "any",  "of",   "be",
-                                          "to", "it", "is",  "at", "all", "make", "like", NULL};
+static const char *const small_words[] = {"a",   "or",   "and",  "an", "the", "any",
+                                          "of",  "be",   "to",   "it", "is",  "at",
+                                          "all", "make", "like", "me", "us",  NULL};
+/* What is denied ends where something else is ordered: "skip the neon and make it clay". */
+static const char *const orders[] = {
+    "and make", "and draw", "and paint", "and render", "and turn", "and use",  "and do",
+    "and go",   "and give", "and show",  "and sketch", "and try",  "and more", NULL};
 /* "Not drawn with ink" denies ink. */
 static const char *const makings[] = {
     "made",      "drawn",    "painted", "done",      "rendered",  "sketched",
@@ -348,7 +364,8 @@ static size_t scope_end(const struct text *t, size_t at)
             at++;
             continue;
         }
-        if (words > 0 && any_word(t, at, scope_ends) && !(making && any_word(t, at, means)))
+        if (words > 0 && (any_word(t, at, orders) ||
+                          (any_word(t, at, scope_ends) && !(making && any_word(t, at, means)))))
             break;
         const bool small = any_word(t, at, small_words) > 0;
         making = any_word(t, at, makings) > 0 || (making && small);
@@ -365,6 +382,15 @@ static size_t swap_end(const struct text *t, size_t at)
         if (!letter(t->at[end]) && end + 1 < last && any_word(t, end + 1, swap_ends))
             return end;
     return last;
+}
+
+/* "Less neon, more clay": up to the comma or "and" before "more". */
+static size_t lessened(const struct text *t, size_t at)
+{
+    static const char *const more[] = {", more", "; more", " and more", " but more", NULL};
+    const size_t cue = any_word(t, at, lesser);
+    const size_t end = cue ? scope_end(t, at + cue) : at;
+    return cue && end < t->len && any_word(t, end, more) ? end : 0;
 }
 
 /* The beginning of what a refusal behind it denies: two words that say something, within the clause
@@ -425,6 +451,8 @@ static void mark_denials(struct text *t)
             mark(t, refused(t, at), at, KILN_MARK_NEGATED);
         if (!cue && begins)
             cue = any_word(t, at, denials);
+        const size_t less = !cue && begins ? lessened(t, at) : 0;
+        mark(t, at, less, KILN_MARK_NEGATED);
         const size_t swap = !cue && begins ? any_word(t, at, swaps) : 0;
         if (swap > 0) {
             mark(t, at, swap_end(t, at + swap), KILN_MARK_NEGATED);
@@ -481,12 +509,33 @@ static void mark_syntax(struct text *t)
     }
 }
 
+/* "'Pixel art' is the look", "as the style": it is asked for by name. */
+static bool named_as_look(const struct text *t, size_t at)
+{
+    static const char *const links[] = {"is", "as", "for", "would be", "should be", NULL};
+    static const char *const owners[] = {"the", "my", "our", NULL};
+    static const char *const looks[] = {"look",      "style",     "aesthetic", "vibe",
+                                        "technique", "art style", "theme",     "mood",
+                                        "treatment", "finish",    "medium",    NULL};
+    const char *const *const parts[] = {links, owners, looks};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        if (at >= t->len || t->at[at] != ' ')
+            return false;
+        const size_t len = any_word(t, at + 1, parts[i]);
+        if (!len)
+            return false;
+        at += 1 + len;
+    }
+    return true;
+}
+
 static void mark_quoted(struct text *t)
 {
     for (size_t at = 0; at < t->len; at++) {
         const size_t end = quoted(t, at);
         if (end) {
-            mark(t, at, end, KILN_MARK_QUOTED);
+            if (!named_as_look(t, end))
+                mark(t, at, end, KILN_MARK_QUOTED);
             at = end - 1;
         }
     }
@@ -499,6 +548,7 @@ static void begin(void)
     add_beginnings(&of_denials, no_denials);
     add_beginnings(&of_denials, swaps);
     add_beginnings(&of_denials, refusals);
+    add_beginnings(&of_denials, lesser);
 }
 
 void kiln_words_marks(const char *folded, size_t len, unsigned char *marks)

@@ -79,7 +79,7 @@ if min(count["quoted"], count["denied"]) < 140 or len({row["prompt"] for row in 
     faults.append(f"named: {count} of {len(named)} prompts")
 lists, every = {}, set()
 for name in ("styles", "styles_fresh", "styles_fresh2", "styles_fresh3", "styles_fresh4", "styles_fresh5",
-             "styles_fresh6"):
+             "styles_fresh6", "styles_fresh7", "styles_fresh8"):
     rows = lists[name] = [json.loads(line) for line in open(f"../{name}.jsonl", encoding="utf-8")]
     count = collections.Counter(row["style"] for row in rows if "style" in row and row["kind"] != "para")
     if len(count) != 6 or set(count.values()) != {50} or sum("style" not in row for row in rows) < 60:

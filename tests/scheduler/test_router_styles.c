@@ -88,7 +88,7 @@ static void a_style_is_found_in_any_of_its_ways(void **state)
         unsigned right, touched;
     } goals[] = {{"styles", 297, 0},        {"styles_fresh", 285, 1},  {"styles_fresh2", 294, 0},
                  {"styles_fresh3", 294, 0}, {"styles_fresh4", 294, 0}, {"styles_fresh5", 294, 0},
-                 {"styles_fresh6", 294, 0}};
+                 {"styles_fresh6", 294, 0}, {"styles_fresh7", 294, 0}, {"styles_fresh8", 294, 0}};
     for (size_t i = 0; i < sizeof goals / sizeof *goals; i++) {
         char name[PATH_MAX];
         snprintf(name, sizeof name, "tests/quality/%s.jsonl", goals[i].list);

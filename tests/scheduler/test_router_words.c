@@ -16,6 +16,7 @@ static const char registry[] =
     "{\"name\": \"clay\", \"triggers\": [\"clay style\"], \"negative\": [\"play doh\", \"salt "
     "dough\"]},"
     "{\"name\": \"pixel\", \"triggers\": [\"pxl\"], \"positive\": [\"pixel art\"]},"
+    "{\"name\": \"sticker\", \"triggers\": [\"sticker style\", \"sticker\"]},"
     "{\"name\": \"wash\", \"triggers\": [\"wshpnt\"], \"positive\": [\"watercolor\"]}]}";
 
 /* The LoRA of a prompt that gets one, "" for none, "many" for more. */
@@ -97,13 +98,22 @@ static void ways_of_asking(void **state)
     assert_string_equal(team("a fox in a huge arcade"), "");
 }
 
+struct routed {
+    const char *prompt, *name;
+};
+
+static void expect_all(const struct routed *routes, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(team(routes[i].prompt), routes[i].name) != 0)
+            fail_msg("'%s' is for '%s'", routes[i].prompt, team(routes[i].prompt));
+}
+
 /* What is denied is not asked for, and what stands for it is. */
 static void ways_of_denying(void **state)
 {
     (void)state;
-    static const struct {
-        const char *prompt, *name;
-    } routes[] = {
+    static const struct routed routes[] = {
         {"a fox with watercolors rather than modelling it in plasticine", "wash"},
         {"a fox in pixel art as opposed to watercolor", "pixel"},
         {"replace the neon sign with watercolor, a fox", "wash"},
@@ -118,9 +128,79 @@ static void ways_of_denying(void **state)
         {"a fox, anything other than pixel art", ""},
         {"a fox, pixel art used to be", "pixel"},
     };
-    for (size_t i = 0; i < sizeof routes / sizeof *routes; i++)
-        if (strcmp(team(routes[i].prompt), routes[i].name) != 0)
-            fail_msg("'%s' is for '%s'", routes[i].prompt, team(routes[i].prompt));
+    expect_all(routes, sizeof routes / sizeof *routes);
+}
+
+/* The look stands far from the word that orders it, or is spoken of in another clause. */
+static void what_becomes_a_sticker(void **state)
+{
+    (void)state;
+    static const struct routed routes[] = {
+        {"turn a fox and a hen on a meadow into a sticker", "sticker"},
+        {"make a fox with a hen to the left of it, all at night into a shiny sticker", "sticker"},
+        {"a fox and a hen; each is a sticker, with a blue background", "sticker"},
+        {"a fox and a hen, each one a sticker", "sticker"},
+        {"a fox and a hen, both as stickers", "sticker"},
+        {"a sticker set showing a fox", "sticker"},
+        {"make a fox and a star a sticker", "sticker"},
+        {"make a fox with the sea behind a sticker", "sticker"},
+        {"my kid collects stickers, so draw a fox and a hen as two of them", "sticker"},
+        {"she holds a sticker, please draw a fox like that", "sticker"},
+        {"a fox, as a piece of pixel artwork", "pixel"},
+        {"show a fox, and I want to see the pixels", "pixel"},
+        {"I asked for clay, never for neon, a fox", "clay"},
+        {"a clay big red fox", "clay"},
+        {"clay letters under an arrow", "clay"},
+        {"\"pixel art\" is the look I'm after: a fox", "pixel"},
+        {"a fox with 'pixel art' as the style", "pixel"},
+        {"a car turns into a road with a sticker", ""},
+        {"each of the foxes has a sticker", ""},
+        {"each sticker on the wall", ""},
+        {"a sticker set on a table", ""},
+        {"make a fox behind a sticker", ""},
+        {"make a fox and a sticker", ""},
+        {"a kid collects stickers, draw a fox as a gift for them", ""},
+        {"a woman collects stickers, she has many of them", ""},
+        {"a fox on a piece of clay", ""},
+        {"a boy wants to see the clay at school", ""},
+        {"a clay red hill", ""},
+        {"a fox reads \"pixel art\" in its den", ""},
+    };
+    expect_all(routes, sizeof routes / sizeof *routes);
+}
+
+/* Even a trigger is a thing that is carried, owned or a part of the scene. */
+static void parts_of_the_scene(void **state)
+{
+    (void)state;
+    static const struct routed routes[] = {
+        {"a shop with a neon sign in its window", ""},
+        {"a bar with a neon sign above its door", ""},
+        {"a cat asleep under a neon tube in a garage", ""},
+        {"a toddler holding a sticker book", ""},
+        {"a woman who carries her watercolors home", ""},
+        {"a fridge with a sticker of a banana on it", ""},
+        {"a fox as a neon sign in the window", "neon"},
+        {"a fox with a neon sign look", "neon"},
+        {"a fox with the colors of a neon sign", "neon"},
+        {"a fox bent from a neon tube", "neon"},
+    };
+    expect_all(routes, sizeof routes / sizeof *routes);
+}
+
+/* The denial ends where something else is ordered. */
+static void denials_end_at_orders(void **state)
+{
+    (void)state;
+    static const struct routed routes[] = {
+        {"skip the watercolor and make a fox a sticker", "sticker"},
+        {"forget the neon sign and draw it in pixel art, a fox", "pixel"},
+        {"stop giving me pixel art, a fox", ""},
+        {"quit the pixel art, a fox", ""},
+        {"less pixel art, more watercolor, a fox", "wash"},
+        {"less pixel art and more watercolor, a fox", "wash"},
+    };
+    expect_all(routes, sizeof routes / sizeof *routes);
 }
 
 /* Britain's spelling may be misspelt, too; and two words that are one are not just any two. */
@@ -228,6 +308,18 @@ static void things_of_the_groups_are_no_looks(void **state)
         "a paper boat floating on a puddle",
         "a thin layer of ice on a pond",
         "a transparent umbrella in the rain",
+        "a skateboard leaning on a wall",
+        "a gumball machine by the door",
+        "a man in front of a nightclub",
+        "a lamp that hangs over a bar",
+        "cookies baked in the oven",
+        "a child with a paintbox",
+        "a wet brush on a table",
+        "a tin of paints on a chair",
+        "a terracotta pot on a balcony",
+        "an arcade cabinet in a hotel lobby",
+        "a child who plays minecraft",
+        "a pack of wolves by a signal lamp",
     };
     for (size_t i = 0; i < sizeof none / sizeof *none; i++)
         if (*team(none[i]))
@@ -255,6 +347,9 @@ int main(void)
         cmocka_unit_test(two_slips_in_a_long_name),
         cmocka_unit_test(ways_of_asking),
         cmocka_unit_test(ways_of_denying),
+        cmocka_unit_test(what_becomes_a_sticker),
+        cmocka_unit_test(parts_of_the_scene),
+        cmocka_unit_test(denials_end_at_orders),
         cmocka_unit_test(water_color_is_one_word),
         cmocka_unit_test(groups_make_phrases),
         cmocka_unit_test(a_lora_may_refuse_what_the_lexicon_adds),

@@ -35,6 +35,9 @@ static void quoted_text_is_not_asked_for(void **state)
     expect("a shirt 'pixel art' on a line", "a shirt \"\"\"\"\"\"\"\"\"\"\" on a line");
     expect("grandma's dog's bowl", "grandma's dog's bowl");
     expect("a 12\" record, neon", "a 12\" record, neon");
+    expect("\"neon\" is the look, a cat", "\"neon\" is the look, a cat");
+    expect("a cat with 'neon' as our style", "a cat with 'neon' as our style");
+    expect("\"neon\" as the title", "\"\"\"\"\"\" as the title");
     expect("open \"and never closed", "open \"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"");
 }
 
@@ -75,6 +78,13 @@ static void a_denial_reaches_its_noun_phrase(void **state)
     expect("nothing but neon", "nothing but neon");
     expect("i am sick of neon, a fox", "i am ------------, a fox");
     expect("i hate clay", "i ---------");
+    expect("skip the neon and make it clay", "------------- and make it clay");
+    expect("no neon and clay", "----------------");
+    expect("stop giving me neon, a fox", "-------------------, a fox");
+    expect("a stop motion fox", "a stop motion fox");
+    expect("less neon, more clay", "---------, more clay");
+    expect("less neon and more clay", "--------- and more clay");
+    expect("less neon", "less neon");
 }
 
 static void chinese_denies_too(void **state)
