@@ -90,6 +90,11 @@ static void a_reason_is_whole_or_ends_after_a_word(void **state)
                      "error=\"/models/\\\"a\\\"/w: tensor b lies outside\" effect=\"none\"",
                      5);
     assert_string_equal(life.reason, "exit 78: /models/\"a\"/w: tensor b lies outside");
+    kiln_guard_ended(&life, &plan, EXITED(EX_CONFIG),
+                     "worker_failed error=\"a\\nb\\tc \\u001b[0m \\\\d\" effect=none", 5);
+    assert_string_equal(life.reason, "exit 78: a b c ?[0m \\d");
+    kiln_guard_ended(&life, &plan, EXITED(EX_CONFIG), "worker_failed error=corrupt effect=none", 5);
+    assert_string_equal(life.reason, "exit 78: corrupt");
     for (size_t i = 0; i < sizeof line - 1; i++)
         line[i] = i % 8 == 7 ? ' ' : 'x';
     line[sizeof line - 1] = '\0';

@@ -112,11 +112,24 @@ ok kiln --config a/kiln.conf worker start worker-0
 older=$(pid_of a worker-0)
 ok kiln worker ls --dir a
 says "^worker-0 .*running *$older" out.txt
+# Its guard still runs, and would go on to call workers so: it ends, and another one follows.
+guard=$(pid_of a crew)
 ok up --dir a
 says "worker-0 *stopping (pid $older): its name changed"
+says '^guard *stopped$'
+alive "$guard" && die "the guard of the earlier release still runs"
+[ "$(pid_of a crew)" != "$guard" ] || die "no other guard has followed"
 ok kiln worker ls --dir a
 says "^$cpu0 .*running *$(pid_of a worker-0)" out.txt
 says "^$cpu1 .*running *$(pid_of a worker-1)" out.txt
+
+# --- a plan that cannot be read hides no log
+cp a/crew.json crew.json
+echo '{' >a/crew.json
+ok kiln worker logs worker-1 --dir a --lines 5
+says 'crew.json'
+cmp -s out.txt <(tail -n 5 a/log/worker-1.log) || die "this is another log: $(cat out.txt)"
+mv crew.json a/crew.json
 
 # --- a pid file whose number is somebody else's now
 kill -9 "$(pid_of a worker-0)"
@@ -143,6 +156,10 @@ fails 66 kiln down --dir plain
 fails 66 kiln down --dir empty
 says 'there is no stack in .*/empty'
 (cd empty && fails 66 kiln worker ls && says 'no worker was started here (.kiln is missing): .kiln worker start') || exit 1
+
+ln -s .kiln empty/.kiln # it is there, but leads to itself
+cp a/kiln.conf empty/other.conf
+(cd empty && fails 74 kiln --config other.conf worker ls && says '\.kiln: Too many levels') || exit 1
 
 # --- a store that cannot be is refused before anything that runs is touched
 kept="$(pid_of a scheduler) $(pid_of a worker-0)" conf=$(sha256sum a/kiln.conf)

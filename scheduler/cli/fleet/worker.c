@@ -44,7 +44,7 @@ static int open_dir(struct kiln_cli *cli, const struct kiln_args *args, bool cre
     for (size_t i = 0; create && rc == 0 && i < sizeof parts / sizeof *parts; i++)
         if (mkdir(kiln_join(path, dir, parts[i]), i == 2 ? 0700 : 0711) != 0 && errno != EEXIST)
             rc = kiln_fail(err, KILN_IO, "make directory %s: %s", path, strerror(errno));
-    if (rc == 0 && !given && access(dir, F_OK) != 0)
+    if (rc == 0 && !given && access(dir, F_OK) != 0 && errno == ENOENT)
         return kiln_fail(err, KILN_NOT_FOUND,
                          "no worker was started here (%s is missing): `kiln worker start` starts "
                          "one, `kiln workers` lists those of the fleet",

@@ -45,7 +45,7 @@ void kiln_worker_print(struct kiln_cli *cli, const struct kiln_worker_line *line
                                         line->since_ms ? since : NULL, "reason", line->reason));
         return;
     }
-    kiln_text_cell(&name, cli, line->name, 18);
+    kiln_text_cell(&name, cli->columns, line->name, 18);
     kiln_print_fit(cli, 0, "%s %-8s %-9s %7ld %5ld %-20s %s", name.at, line->device, line->state,
                    (long)line->pid, line->restarts,
                    kiln_short_time(line->since_ms, since, sizeof since), line->reason);
@@ -117,6 +117,11 @@ static int find_log(struct kiln_cli *cli, const struct kiln_stack *stack, const 
     int rc = plan ? kiln_guard_read(stack, plan, &err)
                   : kiln_fail(&err, KILN_NO_MEMORY, "no memory for the plan");
     int meant = 0;
+    if (rc == KILN_CORRUPT) { /* the logs are there all the same */
+        kiln_warn(cli, "%s", err.text);
+        *plan = (struct kiln_guard_plan){.count = 0};
+        rc = 0;
+    }
     if (rc == 0 && (row = kiln_worker_row_meant(plan, name)) != NULL) {
         snprintf(ret_file, KILN_NAME_MAX + 1, "%s", row->name);
         snprintf(ret_id, KILN_NAME_MAX + 1, "%s", row->id);

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "scheduler/cli/stack/guard.h"
 #include "storage/ledger/ledger.h"
@@ -63,17 +64,26 @@ static const char *device_of(const struct kiln_stack *stack, int number)
     return stack->devices[number % stack->device_count];
 }
 
+/* As an earlier release names workers.  If its guard still runs, it does so whatever id the plan
+ * has, and nobody would see the heartbeat of the name that is waited for. */
+static bool is_named_by_files(const struct kiln_stack *stack, const struct kiln_guard_row *row)
+{
+    return strcmp(row->id, row->name) == 0 || kiln_worker_find(stack, row->name, row->name, NULL);
+}
+
 /* Ends the workers of the stack that are too many, on another device or of earlier settings; all at
- * once. */
+ * once.  A guard of an earlier release ends as well, with all its workers; the next one starts
+ * those that are wanted. */
 static int end_workers(struct kiln_stack *stack, struct kiln_cli *cli, bool restart,
                        struct kiln_guard_plan *plan, struct kiln_error *err)
 {
     struct kiln_guard_chosen ending = {0};
-    bool any = false;
+    bool any = false, older = false;
     for (int i = 0; i < KILN_STACK_WORKERS_MAX; i++) {
         char name[KILN_PROCESS_NAME_MAX];
-        struct kiln_guard_row *row;
         kiln_stack_worker_name(i, name);
+        struct kiln_guard_row *row = kiln_guard_row(plan, name);
+        older = older || (row && is_named_by_files(stack, row));
         pid_t pid = kiln_worker_find(stack, name, NULL, NULL);
         if (!pid)
             continue;
@@ -81,17 +91,22 @@ static int end_workers(struct kiln_stack *stack, struct kiln_cli *cli, bool rest
         int rc = kiln_guard_add(plan, name, &row, err);
         if (rc)
             return rc;
-        const char *why = i >= stack->workers ? "one too many"
-                          : restart           ? "the settings changed"
-                          : !kiln_worker_find(stack, name, NULL, device_of(stack, i))
-                              ? "its device changed"
-                          : !kiln_worker_id_fits(row->id, device_of(stack, i)) ? "its name changed"
-                                                                               : NULL;
+        const char *why =
+            i >= stack->workers                                         ? "one too many"
+            : restart                                                   ? "the settings changed"
+            : !kiln_worker_find(stack, name, NULL, device_of(stack, i)) ? "its device changed"
+            : is_named_by_files(stack, row) || !kiln_worker_id_fits(row->id, device_of(stack, i))
+                ? "its name changed"
+                : NULL;
         if (!why)
             continue;
         kiln_say(cli, "%-18s stopping (pid %ld): %s", row->id, (long)pid, why);
         row->wanted = false;
         ending.at[row - plan->at] = any = true;
+    }
+    if (older && kiln_guard_find(stack)) {
+        (void)kiln_guard_stop(stack, cli);
+        return 0;
     }
     int rc = any ? kiln_guard_apply(stack, plan, err) : 0;
     return rc ? rc : kiln_guard_wait_stopped(cli, stack, plan, &ending, err);

@@ -6,6 +6,7 @@
  *     anything else              again after 1, 2, 4, ... 60 s; given up after too many crashes in
  *                                too short a time, so that a broken machine does not grind for days
  */
+#include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -41,18 +42,31 @@ static void KILN_PRINTF(2, 3) give_reason(struct kiln_guard_life *life, const ch
     memcpy(life->reason + fits, rest, sizeof rest);
 }
 
+/* The character that an escape in a quoted text of the log stands for, as people shall see it; *at,
+ * at its backslash, moves to its last byte. */
+static char escaped(const char **at)
+{
+    const char c = *++*at;
+    if (c != 'u')
+        return c == 'n' || c == 't' || c == 'r' ? ' ' : c;
+    for (int i = 0; i < 4 && isxdigit((unsigned char)(*at)[1]); i++)
+        ++*at;
+    return '?';
+}
+
 /* What a line of the log says went wrong: the text of its field `error`, or the line. */
 static const char *error_of(const char *line, char out[KILN_ERROR_TEXT_MAX])
 {
-    static const char field[] = " error=\"";
+    static const char field[] = " error=";
     const char *at = strstr(line, field);
     size_t len = 0;
     if (!at)
         return line;
-    for (at += strlen(field); *at && *at != '"' && len + 1 < KILN_ERROR_TEXT_MAX; at++) {
-        at += *at == '\\' && at[1];
-        out[len++] = *at;
-    }
+    at += strlen(field);
+    const char end = *at == '"' ? '"' : ' '; /* a word has no quotes */
+    at += end == '"';
+    for (; *at && *at != end && len + 1 < KILN_ERROR_TEXT_MAX; at++)
+        out[len++] = *at == '\\' && at[1] ? escaped(&at) : *at;
     out[len] = '\0';
     return out;
 }
