@@ -23,7 +23,7 @@
 #define STOP_LIMIT_S 20.0
 #define READY_LIMIT_S 120 /* replaying a long log takes its time */
 #define BUFFERS_MB_MIN 128
-#define BUFFERS_MB_MAX 8192
+#define BUFFERS_MB_MAX 4096
 #define LOG_MB_MIN 1024 /* of Postgres itself */
 #define LOG_MB_MAX 4096
 #define ROOM_BYTES (150ull << 20) /* a new Postgres is 40 MB and wants 64 MB of log */
@@ -103,14 +103,13 @@ static void remove_unfinished(const char *parent)
         closedir(dir);
 }
 
-/* MB that Postgres keeps of its tables: a quarter of the memory, as its manual recommends.  A page
- * from the system's cache costs a search thirty times as much as one of these, and one from the
- * disk a thousand times; a search reads 3.3 GB of tables and indexes at a million pictures
+/* MB that Postgres keeps of its tables: a quarter of the memory that there is, as its manual
+ * recommends.  A search reads 3.3 GB of tables and indexes at a million pictures
  * (scripts/bench/RESULTS.md).  They take memory only once they are used. */
 static long buffers_mb(void)
 {
-    const long mb = sysconf(_SC_PHYS_PAGES) / 1024 * (sysconf(_SC_PAGESIZE) / 1024) / 4;
-    return mb < BUFFERS_MB_MIN ? BUFFERS_MB_MIN : mb > BUFFERS_MB_MAX ? BUFFERS_MB_MAX : mb;
+    const uint64_t mb = (kiln_stack_memory("") >> 20) / 4;
+    return mb < BUFFERS_MB_MIN ? BUFFERS_MB_MIN : mb > BUFFERS_MB_MAX ? BUFFERS_MB_MAX : (long)mb;
 }
 
 /* MB of log until a checkpoint begins.  Each page that changes after one is logged whole: at 200

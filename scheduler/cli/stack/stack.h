@@ -159,6 +159,12 @@ int kiln_stack_redis(struct kiln_stack *stack, struct kiln_cli *cli,
 int kiln_stack_postgres(struct kiln_stack *stack, struct kiln_cli *cli,
                         struct kiln_error *err) KILN_MUST_CHECK;
 
+/* --- memory.c --------------------------------------------------------------------------------- */
+/* Bytes of memory that a process of this machine may use: all of it, or less where its control
+ * group (version 1 or 2), or one above it, has a limit.  root: "" in earnest; tests have their own
+ * proc and sys there. */
+uint64_t kiln_stack_memory(const char *root);
+
 /* --- daemons.c -------------------------------------------------------------------------------- */
 pid_t kiln_stack_find_scheduler(const struct kiln_stack *stack);
 /* restart: stops a running one first, because its settings changed. */
