@@ -36,9 +36,9 @@ said "$lacking"
 told 'start a worker with that model, or cancel the batch'
 named status="! $lacking" workers="$lacking" errors="now in the way: $lacking" why.0="$lacking"
 ok kiln enqueue few.jsonl --batch stranger --set model=nonesuch
-says "no live worker has model 'nonesuch', so its jobs wait for one"
+says "no live worker has model 'nonesuch', so these jobs wait for a worker with it"
 ok kiln enqueue few.jsonl --dry-run --set model=nonesuch
-says "no live worker has model 'nonesuch', so its jobs wait for one"
+says "no live worker has model 'nonesuch', so these jobs wait for a worker with it"
 ok kiln cancel stranger --yes
 ok kiln enqueue few.jsonl --batch usual
 grep -q 'no live worker' err.txt && die "these jobs do not wait: $(cat err.txt)"

@@ -70,7 +70,7 @@ int kiln_roster_read(struct kiln_cli *cli, struct kiln_ledger *ledger, struct ki
                      struct kiln_roster *ret, struct kiln_error *err)
 {
     struct kiln_roster roster = {0};
-    int rc = kiln_ledger_workers(ledger, kiln_pool(cli), add_row, &roster, err);
+    int rc = ledger ? kiln_ledger_workers(ledger, kiln_pool(cli), add_row, &roster, err) : 0;
     if (rc == 0)
         rc = kiln_bus_heartbeats(bus, kiln_pool(cli), NULL, add_beat, &roster, err);
     if (rc) {
@@ -92,6 +92,15 @@ int kiln_roster_load(struct kiln_cli *cli, struct kiln_roster *ret, struct kiln_
     rc = rc ? rc : kiln_roster_read(cli, ledger, bus, ret, err);
     kiln_bus_close(bus);
     kiln_ledger_close(ledger);
+    return rc;
+}
+
+int kiln_roster_live(struct kiln_cli *cli, struct kiln_roster *ret, struct kiln_error *err)
+{
+    struct kiln_bus *bus = NULL;
+    int rc = kiln_open_bus(cli, &bus, err);
+    rc = rc ? rc : kiln_roster_read(cli, NULL, bus, ret, err);
+    kiln_bus_close(bus);
     return rc;
 }
 
@@ -188,7 +197,7 @@ void kiln_roster_print(const struct kiln_cli *cli, const struct kiln_roster *ros
         const struct kiln_roster_worker *worker = &roster->at[i];
         char seen[64], trouble[KILN_ERROR_TEXT_MAX];
         struct kiln_text name = {0};
-        kiln_text_cell(&name, cli, worker->row.name, 16);
+        kiln_text_cell(&name, cli->columns, worker->row.name, 16);
         if (worker->live)
             print_live(cli, worker, name.at);
         else if (all)

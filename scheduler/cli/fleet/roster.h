@@ -20,7 +20,10 @@ struct kiln_roster {
 
 int kiln_roster_load(struct kiln_cli *cli, struct kiln_roster *ret,
                      struct kiln_error *err) KILN_MUST_CHECK;
-/* The same over connections that are open. */
+/* Only the live workers, from the bus alone: a producer may have no ledger. */
+int kiln_roster_live(struct kiln_cli *cli, struct kiln_roster *ret,
+                     struct kiln_error *err) KILN_MUST_CHECK;
+/* The same over connections that are open; ledger NULL: only the live workers. */
 struct kiln_bus;
 int kiln_roster_read(struct kiln_cli *cli, struct kiln_ledger *ledger, struct kiln_bus *bus,
                      struct kiln_roster *ret, struct kiln_error *err) KILN_MUST_CHECK;

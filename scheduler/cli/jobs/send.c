@@ -14,14 +14,14 @@ static void warn_of_models(struct kiln_cli *cli, const struct kiln_enqueue_resul
 {
     struct kiln_roster roster = {0};
     struct kiln_error unseen;
-    if (result->model_count == 0 || kiln_roster_load(cli, &roster, &unseen))
+    if (result->model_count == 0 || kiln_roster_live(cli, &roster, &unseen))
         return;
     for (size_t i = 0; i < result->model_count && roster.live > 0; i++) {
         const char *lacks = kiln_lacks_model(&roster, result->models[i]);
         if (lacks)
             kiln_warn(cli,
-                      "%s model '%s', so its jobs wait for one; `kiln models` lists those of live "
-                      "workers",
+                      "%s model '%s', so these jobs wait for a worker with it; `kiln models` lists "
+                      "those of live workers",
                       lacks, result->models[i]);
     }
     kiln_roster_release(&roster);
@@ -45,11 +45,11 @@ int kiln_verb_enqueue(struct kiln_cli *cli, const struct kiln_args *args)
     bool result_stands =
         status == EX_OK || status == EX_DATAERR || (status == EX_TEMPFAIL && result.sent > 0);
     int printed = 0;
-    if (result_stands)
+    if (result_stands) {
         printed = request.dry_run ? kiln_enqueue_print_plan(cli, &result)
                                   : kiln_enqueue_print(cli, &result);
-    if (result_stands)
         warn_of_models(cli, &result);
+    }
     kiln_enqueue_release(&result);
     return status ? status : printed;
 }
