@@ -187,9 +187,8 @@ const struct kiln_verb kiln_verbs_jobs[] = {
          "new, empty or of an earlier export of the batch, whose stale pictures are removed.  "
          "An unfinished batch exports what is there and ends with 75.  Jobs stand in the order in "
          "which their lines were first sent: lines that are added or edited come last.  Pictures "
-         "carry prompt "
-         "and seed in the form that A1111, ComfyUI and Civitai read, unless the setting "
-         "embed_metadata is off.\n"
+         "carry prompt and seed in the form that A1111, ComfyUI and Civitai read, unless the "
+         "setting embed_metadata is off.\n"
          "--format openai writes the answer file of an OpenAI batch: one line for each "
          "custom_id whose jobs have ended, with the paths of its pictures.  A request that "
          "enqueue refused has none.",

@@ -21,7 +21,8 @@ static const struct kiln_option down_options[] = {
     {NULL, NULL, NULL}};
 static const struct kiln_option worker_options[] = {
     DIR_OPTION,
-    {"workers", "N", "start: number of workers in all, round the devices (one a device)"},
+    {"workers", "N",
+     "start: total number of workers, assigned to the devices in turn (one a device)"},
     {"crashes", "N", "start: give a worker up after N crashes (5) ..."},
     {"within", "SPAN", "start: ... within this time (5m)"},
     {"log-mb", "N", "start: rotate logs larger than N MB (16); four old ones are kept"},

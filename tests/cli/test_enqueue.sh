@@ -103,7 +103,7 @@ says '^kiln: model m: variety 0.1 at 128x64: the picture may show less'
 echo '{"schedule": {"steps": 2, "noise": 1}}' >m/kiln.json
 printf '{"prompt":"x","guidance":2}\n{"prompt":"x","guidance":4}\n{"prompt":"y"}\n' >guided.jsonl
 ok kiln enqueue guided.jsonl --dry-run --model m
-says '^kiln: model m: guidance 2: by its kiln.json the steps of this model replace noise, and such a model is made for none'
+says "^kiln: model m: guidance 2: kiln.json says that this model's steps replace noise; such models are made to run without guidance"
 [ "$(grep -c guidance err.txt)" = 1 ] || die "said more than once"
 echo '{"sizes": ["256x256..512x512", "672x384"]}' >m/kiln.json
 

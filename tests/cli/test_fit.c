@@ -12,9 +12,8 @@
 
 static void check_cell(int columns, const char *name, int width, const char *wanted)
 {
-    const struct kiln_cli cli = {.columns = columns};
     struct kiln_text line = {0};
-    kiln_text_cell(&line, &cli, name, width);
+    kiln_text_cell(&line, columns, name, width);
     assert_string_equal(line.at, wanted);
     kiln_text_release(&line);
 }

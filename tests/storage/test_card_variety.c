@@ -51,9 +51,9 @@ static void guidance_is_not_for_a_model_that_replaces_noise(void **state)
     assert_string_equal(why, "");
     assert_true(kiln_model_card_unguided(&card, 2.5, why));
     assert_string_equal(why,
-                        "guidance 2.5: by its kiln.json the steps of this model replace noise, "
-                        "and such a model is made for none, so the picture may be poor; leave "
-                        "guidance out");
+                        "guidance 2.5: kiln.json says that this model's steps replace noise; such "
+                        "models are made to run without guidance, so the picture may be poor; "
+                        "leave guidance out");
 }
 
 static void nobody_is_told_where_nothing_was_measured(void **state)

@@ -72,24 +72,24 @@ static size_t reach(const char *text, const char *end, int columns, int *ret_use
     return (size_t)(at - text);
 }
 
-void kiln_text_cell(struct kiln_text *line, const struct kiln_cli *cli, const char *name, int width)
+void kiln_text_cell(struct kiln_text *line, int columns, const char *name, int width)
 {
     struct kiln_text safe = {0};
     kiln_text_safe(&safe, name);
     const char *text = safe.at ? safe.at : "", *end = text + safe.len;
-    int columns = kiln_safe_columns(text), used;
-    if (cli->columns && columns > width) {
+    int wanted = kiln_safe_columns(text), used;
+    if (columns && wanted > width) {
         int tail = width / 3, wide;
         kiln_text_add(line, text, reach(text, end, width - 1 - tail, &used));
         kiln_text_puts(line, ELLIPSIS);
-        for (; columns > tail; columns -= wide)
+        for (; wanted > tail; wanted -= wide)
             text += step(text, &wide);
         kiln_text_puts(line, text);
-        columns += used + 1;
+        wanted += used + 1;
     } else {
         kiln_text_add(line, text, safe.len);
     }
-    for (; columns < width; columns++)
+    for (; wanted < width; wanted++)
         kiln_text_puts(line, " ");
     kiln_text_release(&safe);
 }

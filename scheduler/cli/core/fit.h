@@ -14,10 +14,10 @@
 int kiln_terminal_columns(int fd);
 /* Columns of a help text: the terminal's, else those of the variable COLUMNS, else 80. */
 int kiln_help_columns(void);
-/* Appends a name, made safe, in a cell of this width: padded, and on a terminal a longer one as
- * "begin…end", since names of hosts and batches often differ at their end only. */
-void kiln_text_cell(struct kiln_text *line, const struct kiln_cli *cli, const char *name,
-                    int width);
+/* Appends a name, made safe, in a cell of this width: padded, and on a terminal (of so many
+ * columns; 0: none) a longer one as "begin…end", since names of hosts and batches often differ at
+ * their end only. */
+void kiln_text_cell(struct kiln_text *line, int columns, const char *name, int width);
 
 /* How a line that is too wide goes on: it ends in "…", or in further lines behind `hang` blanks. */
 #define KILN_CUT (-1)

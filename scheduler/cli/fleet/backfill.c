@@ -133,7 +133,7 @@ static int list_backfill(void *arg, const struct kiln_backfill_row *row, struct 
     else if (list->whole)
         backfill_text(line, list, row);
     else {
-        kiln_text_cell(line, list->listing.cli, row->spec.name, 16);
+        kiln_text_cell(line, list->listing.cli->columns, row->spec.name, 16);
         kiln_text_printf(line,
                          " %-7s %6" PRIu64 " %6" PRIu64 " %8" PRIu64 " %8" PRIu64 " %6" PRIu64
                          " %8.0f %7.2f\n",

@@ -228,8 +228,7 @@ static int read_scope(struct kiln_cli *cli, const struct kiln_args *args,
     return 0;
 }
 
-/* --- those of people ---------------------------------------------------------------------------
- */
+/* --- those of people -------------------------------------------------------------------------- */
 struct people {
     void (*each)(void *arg, const char *text);
     void *arg;

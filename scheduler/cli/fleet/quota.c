@@ -161,7 +161,7 @@ static int print_quota(struct rows *rows, const struct kiln_quota *quota, struct
         snprintf(queued, sizeof queued, "%lld", (long long)quota->queued);
     if (quota->gpu_s_day >= 0)
         snprintf(seconds, sizeof seconds, "%.1f", quota->gpu_s_day);
-    kiln_text_cell(line, rows->listing.cli, quota->tenant, 20);
+    kiln_text_cell(line, rows->listing.cli->columns, quota->tenant, 20);
     kiln_text_printf(line, " %9llu of %-9s %11.1f of %-11s %-8s %s\n", (unsigned long long)waiting,
                      queued, day.used_s, seconds,
                      quota->teleport == KILN_TELEPORT_OLD ? "-" : teleport_name(quota),

@@ -143,7 +143,8 @@ const char *kiln_counts_text(const struct kiln_counts *counts, char *out, size_t
 void kiln_apart_print(uint64_t gone, uint64_t removed)
 {
     if (gone)
-        printf("  gone       %llu of the jobs: the file no longer has them; exports need --all\n",
+        printf("  gone       %llu of the jobs: the file no longer has them; `kiln export --all` "
+               "includes them\n",
                (unsigned long long)gone);
     if (removed)
         printf("  removed    %llu of the cancelled jobs: `kiln gc` has removed their rows\n",

@@ -28,7 +28,8 @@ static void print_groups(const struct kiln_snapshot *look)
             break;
         }
         struct kiln_text name = {0};
-        kiln_text_cell(&name, look->cli, json_string_value(json_object_get(group, "group")), room);
+        kiln_text_cell(&name, look->cli->columns,
+                       json_string_value(json_object_get(group, "group")), room);
         kiln_print_fit(look->cli, KILN_CUT, "  %s  %8lld queued %6lld assigned", name.at,
                        (long long)json_integer_value(json_object_get(group, "queued")),
                        (long long)json_integer_value(json_object_get(group, "assigned")));

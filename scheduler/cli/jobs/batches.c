@@ -71,7 +71,7 @@ static int list_batch(void *arg, const struct kiln_batch_row *batch, struct kiln
         kiln_text_puts(line, "}\n");
     } else {
         const struct kiln_cli *cli = batches->listing.cli;
-        kiln_text_cell(line, cli, batch->name, NAME_COLUMNS);
+        kiln_text_cell(line, cli->columns, batch->name, NAME_COLUMNS);
         kiln_text_printf(line, " %7" PRIu64 " %7" PRIu64 " %6" PRIu64 " %6" PRIu64 " %-20s %6.0f/h",
                          jobs[KILN_JOB_QUEUED] + jobs[KILN_JOB_ASSIGNED], jobs[KILN_JOB_DONE],
                          jobs[KILN_JOB_FAILED], jobs[KILN_JOB_CANCELLED],

@@ -21,7 +21,7 @@ static int list_row(void *arg, const struct kiln_favourite_row *row, struct kiln
                       row->at_ms);
     else {
         kiln_text_printf(line, "%10" PRIu64 "  ", row->job);
-        kiln_text_cell(line, listing->cli, row->batch, 24);
+        kiln_text_cell(line, listing->cli->columns, row->batch, 24);
         kiln_text_printf(line, "  %s  %s\n", kiln_short_time(row->at_ms, at, sizeof at),
                          row->key ? row->key : "-");
     }

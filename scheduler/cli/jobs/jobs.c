@@ -5,6 +5,7 @@
  */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
 
@@ -180,22 +181,44 @@ static int move_one(struct move *move, struct kiln_ledger *ledger)
     return 0;
 }
 
-/* One job or a batch into move->what; several words are jobs, of which each must be a number. */
-static int read_target(const struct kiln_args *args, struct move *move)
+/* What the words name, into ret: one job or a batch, or several jobs, of which each must be a
+ * number. */
+static int read_targets(const struct kiln_args *args, struct kiln_cli *cli, struct kiln_target *ret)
 {
-    const char *name = move->cli->verb->name;
-    int status = kiln_arg_target(move->cli, args, 0, &move->what);
+    const char *name = cli->verb->name;
     if (args->rest_count > 1 && kiln_arg(args, "batch"))
-        return kiln_usage(move->cli, "name jobs or one batch");
+        return kiln_usage(cli, "name jobs or one batch");
+    int status = args->rest_count > 1 ? 0 : kiln_arg_target(cli, args, 0, ret);
     for (int i = 0; args->rest_count > 1 && i < args->rest_count && status == 0; i++)
-        status = kiln_arg_job(move->cli, args->rest[i], &move->what.job);
-    if (status == 0 && !move->what.job && !move->what.batch)
-        status = kiln_usage(move->cli, "name a job or a batch: kiln %s 17, kiln %s sketches", name,
-                            name);
+        status = kiln_arg_job(cli, args->rest[i], &ret[i].job);
+    if (status == 0 && !ret->job && !ret->batch)
+        status = kiln_usage(cli, "name a job or a batch: kiln %s 17, kiln %s sketches", name, name);
     return status;
 }
 
-/* cancel or retry, of jobs or a batch.  A job that does not exist does not keep the others. */
+/* A job that does not exist does not keep the others. */
+static int move_all(struct move *move, const struct kiln_target *targets, int target_count)
+{
+    struct kiln_ledger *ledger = NULL;
+    struct kiln_error err;
+    uint64_t count = 0;
+    int status = 0;
+    if (kiln_open_ledger(move->cli, &ledger, &err))
+        return kiln_report(move->cli, &err);
+    for (int i = 0; i < target_count; i++) {
+        move->what = targets[i];
+        int failed = move_one(move, ledger);
+        status = status ? status : failed;
+        count += move->count;
+    }
+    kiln_ledger_close(ledger);
+    if (!move->cli->json || (status && target_count == 1))
+        return status;
+    int printed = kiln_print_json(move->cli, json_pack("{s:I}", move->key, (json_int_t)count));
+    return status ? status : printed;
+}
+
+/* cancel or retry, of jobs or a batch. */
 int kiln_verb_cancel(struct kiln_cli *cli, const struct kiln_args *args)
 {
     const struct move cancel = {.cli = cli,
@@ -212,30 +235,18 @@ int kiln_verb_cancel(struct kiln_cli *cli, const struct kiln_args *args)
                                .one = KILN_CONTROL_WAKE,
                                .all = KILN_CONTROL_WAKE};
     struct move move = strcmp(cli->verb->name, "cancel") == 0 ? cancel : retry;
-    struct kiln_ledger *ledger = NULL;
-    struct kiln_error err;
-    uint64_t count = 0;
+    const int target_count = args->rest_count > 1 ? args->rest_count : 1;
+    struct kiln_target *targets = calloc((size_t)target_count, sizeof *targets);
+    if (!targets)
+        return EX_OSERR;
     move.yes = kiln_arg(args, "yes") != NULL;
-    int status = read_target(args, &move);
-    if (status)
-        return status;
-    if (move.asks && !move.yes && kiln_arg(args, "batch") && !kiln_can_ask()) {
+    int status = read_targets(args, cli, targets);
+    if (status == 0 && move.asks && !move.yes && kiln_arg(args, "batch") && !kiln_can_ask()) {
         /* Scripts for older releases, which did not ask. */
         kiln_warn(cli, "from the next release on, cancel --batch needs --yes in scripts");
         move.yes = true;
     }
-    if (kiln_open_ledger(cli, &ledger, &err))
-        return kiln_report(cli, &err);
-    for (int i = 0; i == 0 || i < args->rest_count; i++) {
-        if (i > 0 || args->rest_count > 1)
-            (void)!kiln_arg_job(cli, args->rest[i], &move.what.job);
-        int failed = move_one(&move, ledger);
-        status = status ? status : failed;
-        count += move.count;
-    }
-    kiln_ledger_close(ledger);
-    if (!cli->json || (status && args->rest_count <= 1))
-        return status;
-    int printed = kiln_print_json(cli, json_pack("{s:I}", move.key, (json_int_t)count));
-    return status ? status : printed;
+    status = status ? status : move_all(&move, targets, target_count);
+    free(targets);
+    return status;
 }

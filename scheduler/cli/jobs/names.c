@@ -31,7 +31,7 @@ static int put_style(struct kiln_listing *listing, const struct kiln_style *styl
                       style->suffix, style->negative);
         return kiln_listing_put(listing, err);
     }
-    kiln_text_cell(line, listing->cli, style->name, NAME_COLUMNS);
+    kiln_text_cell(line, listing->cli->columns, style->name, NAME_COLUMNS);
     kiln_text_puts(line, " ");
     kiln_text_safe(line, style->prefix);
     kiln_text_puts(line, "PROMPT");
@@ -70,7 +70,7 @@ static int put_lora(struct kiln_listing *listing, const char *name,
                       here ? path : NULL, bytes, known != NULL, stored);
         return kiln_listing_put(listing, err);
     }
-    kiln_text_cell(line, listing->cli, name, NAME_COLUMNS);
+    kiln_text_cell(line, listing->cli->columns, name, NAME_COLUMNS);
     kiln_text_printf(line, " %9s  ", KILN_BYTES(bytes));
     kiln_text_safe(line, here     ? path
                          : stored ? "(in the store)"
@@ -165,7 +165,7 @@ int kiln_verb_models(struct kiln_cli *cli, const struct kiln_args *args)
             kiln_json_put(&listing.line, "{model:s workers:i engine:s}\n", beat->model, workers,
                           beat->engine);
         } else {
-            kiln_text_cell(&listing.line, cli, beat->model, NAME_COLUMNS);
+            kiln_text_cell(&listing.line, cli->columns, beat->model, NAME_COLUMNS);
             kiln_text_printf(&listing.line, " %7d  ", workers);
             kiln_text_safe(&listing.line, beat->engine);
             kiln_text_puts(&listing.line, "\n");

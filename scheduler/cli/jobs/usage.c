@@ -34,7 +34,7 @@ static int list_usage(void *arg, const struct kiln_usage_row *row, struct kiln_e
         if (usage->by & KILN_USAGE_DAY)
             kiln_text_printf(line, "%-11s", row->day);
         if (usage->by & KILN_USAGE_TENANT)
-            kiln_text_cell(line, usage->listing.cli, row->tenant, 20);
+            kiln_text_cell(line, usage->listing.cli->columns, row->tenant, 20);
         kiln_text_printf(line, "%10" PRIu64 " %10" PRIu64 " %14.1f %9.1f %10s\n", row->jobs,
                          row->pictures, row->gpu_seconds, row->seconds_saved,
                          KILN_BYTES(row->bytes));

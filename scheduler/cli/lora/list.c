@@ -49,7 +49,7 @@ static int put_row(void *arg, const struct kiln_lora_row *row, struct kiln_error
         snprintf(rank, sizeof rank, "%u", row->file.rank);
         snprintf(strength, sizeof strength, "%.3g", row->file.strength);
     }
-    kiln_text_cell(line, listing->cli, row->name, NAME_COLUMNS);
+    kiln_text_cell(line, listing->cli->columns, row->name, NAME_COLUMNS);
     kiln_text_printf(line, " %4llu %9s %4s %8s  %-9.9s ", (unsigned long long)row->since,
                      KILN_BYTES(row->file.bytes), rank, strength, category ? category : "style");
     kiln_text_safe(line, !row->enabled ? "(disabled)"

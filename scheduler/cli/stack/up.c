@@ -184,8 +184,7 @@ int kiln_verb_up(struct kiln_cli *cli, const struct kiln_args *args)
         return kiln_print_json(cli, stack_json(&stack));
     if (stack.workers == 0)
         kiln_say(cli, "workers            none: `kiln up --workers N` starts workers here, "
-                      "`kiln-worker --config "
-                      "FILE` one on a machine that reaches these servers");
+                      "`kiln-worker --config FILE` one on a machine that reaches these servers");
     if (strcmp(dir ? dir : ".kiln", ".kiln") == 0)
         kiln_say(cli, "ready; next: kiln enqueue FILE, kiln watch, kiln status, kiln down");
     else

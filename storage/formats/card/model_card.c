@@ -155,8 +155,8 @@ bool kiln_model_card_unguided(const struct kiln_model_card *card, double guidanc
     why[0] = '\0';
     if (ret)
         snprintf(why, KILN_CARD_WHY,
-                 "guidance %g: by its kiln.json the steps of this model replace noise, and such a "
-                 "model is made for none, so the picture may be poor; leave guidance out",
+                 "guidance %g: kiln.json says that this model's steps replace noise; such models "
+                 "are made to run without guidance, so the picture may be poor; leave guidance out",
                  guidance);
     return ret;
 }

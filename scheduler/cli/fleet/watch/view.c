@@ -226,7 +226,7 @@ static void put_worker(struct page *page, const struct kiln_roster_worker *worke
     char device[40], host[72], model[88];
     struct kiln_text name = {0};
     /* Cut in the middle: names of one host differ in their ends. */
-    kiln_text_cell(&name, &(struct kiln_cli){.columns = page->width}, worker->row.name, width);
+    kiln_text_cell(&name, page->width, worker->row.name, width);
     if (beat->steps)
         snprintf(step, sizeof step, "%u/%u", beat->step, beat->steps);
     if (beat->width)

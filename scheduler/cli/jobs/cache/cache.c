@@ -26,9 +26,9 @@ static int list_row(void *arg, const struct kiln_cache_row *row, struct kiln_err
                       row->latents, row->prompts, row->states, row->bytes, row->gpu_seconds,
                       row->built);
     else {
-        kiln_text_cell(line, listing->cli, row->model[0] ? row->model : "-", 14);
+        kiln_text_cell(line, listing->cli->columns, row->model[0] ? row->model : "-", 14);
         kiln_text_printf(line, " %4ux%-4u ", row->width, row->height);
-        kiln_text_cell(line, listing->cli, row->lora_set[0] ? row->lora_set : "-", 14);
+        kiln_text_cell(line, listing->cli->columns, row->lora_set[0] ? row->lora_set : "-", 14);
         kiln_text_printf(line, " %7" PRIu64 " %7" PRIu64 " %7" PRIu64 " %7" PRIu64 " %7s\n",
                          row->latents, row->built, row->prompts, row->states,
                          KILN_BYTES(row->bytes));
