@@ -121,6 +121,8 @@ ok kiln jobs 77777 --json
 json out.txt '[j["state"] for j in d] == ["queued"] * 3'
 # --- several jobs; one that does not exist does not keep the others
 ids=($(sql "SELECT j.id FROM job j JOIN batch b ON b.id = j.batch_id WHERE b.name = '77777' ORDER BY 1"))
+fails 64 kiln cancel "${ids[0]}" "${ids[1]}" --batch b
+[ "$(grep -c '^kiln:' err.txt)" = 1 ] || die "one mistake is told twice"
 fails 64 kiln cancel "${ids[0]}" b
 says "'b' is not a job id"
 fails 66 kiln cancel "${ids[0]}" 123456 "${ids[1]}" --json

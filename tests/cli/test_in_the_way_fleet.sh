@@ -37,6 +37,9 @@ told 'start a worker with that model, or cancel the batch'
 named status="! $lacking" workers="$lacking" errors="now in the way: $lacking" why.0="$lacking"
 ok kiln enqueue few.jsonl --batch stranger --set model=nonesuch
 says "no live worker has model 'nonesuch', so these jobs wait for a worker with it"
+# The bus alone knows: a producer may have no ledger.
+ok env KILN_POSTGRES=host=/nonexistent "$kiln_bin/kiln" enqueue few.jsonl --batch stranger --set model=nonesuch
+says "no live worker has model 'nonesuch'"
 ok kiln enqueue few.jsonl --dry-run --set model=nonesuch
 says "no live worker has model 'nonesuch', so these jobs wait for a worker with it"
 ok kiln cancel stranger --yes
