@@ -42,9 +42,10 @@ int kiln_cache_load(struct kiln_cache *cache, struct kiln_ledger *ledger, const 
 
 /* The donor of a job, which counts as used; donor.job 0: none.  Of the job are read what it asks
  * for, its prompt and its size.  missed: of an earlier look that found none, or NULL; if it is not
- * outdated, that is the answer.  Any thread. */
+ * outdated, that is the answer.  coarse: whether the worker can leave out small steps; one that
+ * would is a miss otherwise.  Any thread. */
 struct kiln_donor kiln_cache_take(struct kiln_cache *cache, const struct kiln_job *job,
-                                  const struct kiln_reuse_look *missed);
+                                  const struct kiln_reuse_look *missed, bool coarse);
 /* What is in memory.  Begins to read the donors as a job that asks does.  For the thread that tends
  * the cache. */
 enum kiln_cache_stage {

@@ -48,7 +48,7 @@ static const double moments[] = {1e-5,   2.5e-5, 5e-5, 1e-4,  2.5e-4, 5e-4, 0.00
                                  0.0025, 0.005,  0.01, 0.025, 0.05,   0};
 static const double sizes[] = {1, 2, 4, 8, 16, 32, 64, 0};
 static const double shares[] = {0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.8, 0.9, 0.95, 1, 0};
-static const double steps[] = {1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 24, 32, 48, 0};
+static const double steps[] = {0.25, 0.5, 0.75, 1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 24, 32, 48, 0};
 
 const struct kiln_metric_row kiln_metric_rows[KILN_METRIC_COUNT] = {
     [KILN_METRIC_LOG_LINES] = {"kiln_log_lines_total", "Lines logged, by level.",
@@ -112,8 +112,8 @@ const struct kiln_metric_row kiln_metric_rows[KILN_METRIC_COUNT] = {
          "Time of looking for stored latents, for the queue's order or an assignment.",
          KILN_METRIC_OF_SCHEDULER, NULL, NULL, moments},
     [KILN_METRIC_DONOR_STEPS] = {"kiln_donor_steps",
-                                 "Steps that runs may skip because a stored latent was found, by "
-                                 "how alike the prompts are.",
+                                 "Steps that runs may skip because a stored latent was found, in "
+                                 "steps of the full size, by how alike the prompts are.",
                                  KILN_METRIC_OF_SCHEDULER, "class", classes, steps},
     [KILN_METRIC_DONOR_VARIETY] =
         {"kiln_donor_variety",

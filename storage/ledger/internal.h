@@ -34,6 +34,10 @@ struct kiln_statement {
 #define KILN_PLANNED_ONCE(name) KILN_PLANNED_ONCE_PREFIX name
 #define KILN_PLANNED_ONCE_PREFIX "once:"
 
+/* Of a row of latent: whether its run was whole, exact or coarse first, without start and donor. */
+#define KILN_SQL_WHOLE(l)                                                                          \
+    "(" l ".mode = '' OR " l ".mode LIKE 'coarse=%' AND " l ".mode NOT LIKE '%,%')"
+
 /* Of a row of image: the steps, at full size, and the GPU-seconds that a run from a donor saved
  * against the job's own mode; below 0 where a run from it was given up.  The seconds are those that
  * the steps would have taken at the measured pace of the steps that did run. */

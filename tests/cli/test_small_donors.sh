@@ -8,7 +8,9 @@ mkdir model
 printf '%s\n' '{"teleport": {"rows": [
  {"class": "same_prompt", "depth": 6, "donors": 1, "uses": 1, "variety": 0.1, "loss": [0, 0], "for": ["64x64"]}],
  "small": {"rows": [
- {"class": "same_prompt", "depth": 6, "donors": 1, "uses": 1, "variety": 0.1, "loss": [0, 0], "for": ["128x128"]}]}}}' >model/kiln.json
+ {"class": "same_prompt", "depth": 6, "donors": 1, "uses": 1, "variety": 0.1, "loss": [0, 0], "for": ["128x128"]}]},
+ "coarse": {"mode": "4+2", "rows": [
+ {"class": "same_prompt", "depth": 1, "donors": 1, "uses": 8, "variety": 1, "loss": [0, 0], "for": ["128x128"], "change": [0.5, 2]}]}}}' >model/kiln.json
 export KILN_MODEL=$PWD/model
 ok kiln up --dir s --engine testcard
 export KILN_CONFIG=$PWD/s/kiln.conf
@@ -71,9 +73,6 @@ fails 65 kiln cache build --template x --set size=64x64 --half
 says 'half: coarse runs of 64x64 have no small size in kiln.json'
 
 # --- a coarse run that leaves out small steps
-mkdir early
-sed 's/}$/}/;$s/}}$/, "coarse": {"mode": "4+2", "rows": [{"class": "same_prompt", "depth": 1, "donors": 1, "uses": 8, "variety": 1, "loss": [0, 0], "for": ["128x128"]}]}}}/' model/kiln.json >early/kiln.json
-cp early/kiln.json model/kiln.json
 large 'an early fox' 7101 4+2 0 # the donor
 hit 'an early fox' 0 coarse=4+2,teleport=1 '"size":"128x128","coarse":"4+2"'
 job=$(sql "SELECT max(job_id) FROM image WHERE mode = 'coarse=4+2,teleport=1'")
@@ -88,6 +87,39 @@ ok kiln cache why "$job"
 says "save 1 of 8 steps, small ones of its coarse run" out.txt
 # What began so is no donor: the first one alone is.
 [ "$(sql "SELECT count(DISTINCT donor) FROM image WHERE prompt = 'an early fox' AND donor IS NOT NULL")" = 1 ] || die "a run from a donor is a donor"
+# Latents of coarse runs are told of, and are donors for coarse jobs to come alone.
+ok kiln cache stat --json
+json out.txt "sum(r['latents'] for r in d if r.get('width') == 128) == $(sql "SELECT count(*) FROM latent WHERE width = 128 AND mode IN ('', 'coarse=4+2', 'coarse=4+3')")"
+for stag in 7104 7105; do large 'a coarse stag' "$stag" 4+2 0; done
+stag=$(sql "SELECT max(job_id) FROM image WHERE prompt = 'a coarse stag'")
+sql "UPDATE image SET denoise_ms = 8000 WHERE prompt = 'a coarse stag'" >/dev/null
+mkdir late
+sed 's/64x64/128x128/' model/kiln.json >late/kiln.json
+history() { KILN_COARSE=$1 ok kiln cache build --from-history --alike 100 --model "$PWD/late" --dry-run; }
+history 4+2
+! grep -q "prompt of job $stag," out.txt || die "another donor for jobs that have one: $(cat out.txt)"
+history off
+says "^prompt of job $stag, 128x128: 2 pictures, 0 donors stored, 8 to make" out.txt
+# A donor that is gone, damaged or does not go with the run is a whole coarse run.
+fallback() { # WHY COMMAND: does that to every donor of a prompt of its own
+    hit "an early fox, $1" 0 coarse=4+2,teleport=1 '"size":"128x128","coarse":"4+2"'
+    for key in $(sql "SELECT l.key FROM latent l JOIN job j ON j.id = l.job_id WHERE j.prompt = 'an early fox, $1'"); do "$2" "s/store/$key"; done
+    large "an early fox, $1" 7106 4+2 0
+    case $drawn in "coarse=4+2|$1|"[1-9]*) ;; *) die "a donor that is $1: $drawn" ;; esac
+}
+garble() { printf 'no latent' >"$1"; }
+fallback missing rm
+fallback damaged garble
+large 'an early fox @change=9' 7107 4+2 0 # the donor; its own run has no bounds
+for stubborn in $(seq 7108 7168); do
+    large 'an early fox @change=9' "$stubborn" 4+2 0
+    case $drawn in "coarse=4+2|unlike|"[1-9]*) break ;; esac
+    sleep 0.5
+done
+[ "$drawn" = "coarse=4+2|unlike|${drawn##*|}" ] || die "a coarse run from a donor that does not fit: $drawn"
+ok kiln show "$(sql "SELECT job_id FROM image WHERE seed = $stubborn AND fallback = 'unlike'")" --json
+json out.txt '(d["rendered_mode"], d["fallback"], d["steps_wasted"]) == ("coarse=4+2", "unlike", 1) and d["forwards"] > 3 and d["steps_saved"] < 0'
+[ "$(sql "SELECT count(*) FROM job WHERE state = 3")" = 0 ] || die "a job failed for want of a donor"
 
 # --- a model without a table
 mkdir bare

@@ -13,6 +13,7 @@
 #include "scheduler/cache/cache.h"
 #include "schemas/clock.h"
 #include "schemas/job/line.h"
+#include "schemas/telemetry/metrics.h"
 #include "storage/ledger/read/donors.h"
 #include "tests/support/files.h"
 #include "tests/support/process.h"
@@ -339,6 +340,55 @@ static void two_models_of_one_name_take_turns(void **state)
     free(model);
 }
 
+/* A run that leaves out small steps, of a worker that does not know them, is a miss: nothing is
+ * counted, so the donor is there for the next one. */
+static void an_older_worker_uses_no_donor_of_small_steps(void **state)
+{
+    (void)state;
+    static const char coarse[] =
+        "{\"teleport\": {\"rows\": [{\"class\": \"same_prompt\", \"depth\": 1, \"donors\": 1,"
+        " \"uses\": 8, \"variety\": 1, \"loss\": [0, 0], \"for\": [\"64x64\"]}], \"coarse\":"
+        " {\"mode\": \"4+2\", \"rows\": [{\"class\": \"same_prompt\", \"depth\": 2, \"donors\": 1,"
+        " \"uses\": 1, \"variety\": 1, \"loss\": [0, 0], \"for\": [\"256x256\"]}]}}}";
+    struct kiln_cache *cache;
+    struct kiln_error err;
+    char hash[65], text[200], prompt[] = "picture 1", nothing[] = "";
+    char *model = kiln_test_sql(rig.stack, "SELECT max(model) FROM kept");
+    snprintf(text, sizeof text, "%s/kiln.json",
+             kiln_config_text(rig.stack->config, KILN_KEY_MODEL));
+    kiln_test_write(text, coarse);
+    kiln_prompt_hash(prompt, nothing, hash);
+    snprintf(text, sizeof text, "UPDATE kept SET prompt_hash = '%s', mode = 'coarse=4+2'", hash);
+    sql(text);
+    change(NULL, true, 0, 1);
+    kiln_test_ok(kiln_cache_open(rig.stack->config, &cache, &err), err);
+    settle(cache, 0);
+    struct kiln_job job = {.prompt = prompt,
+                           .negative_prompt = nothing,
+                           .model = model,
+                           .width = 256,
+                           .height = 256,
+                           .steps = 8,
+                           .teleport = KILN_TELEPORT_AUTO};
+    assert_true(kiln_mode_parse("coarse=4+2", &job.mode));
+    const struct {
+        bool knows;
+        uint64_t donor, hits, misses;
+    } takes[] = {{false, 0, 0, 1}, {true, first, 1, 0}, {true, 0, 0, 1}};
+    for (int i = 0; i < 3; i++) {
+        const uint64_t hits = kiln_metric_count(KILN_METRIC_DONOR_LOOKUPS, KILN_DONOR_HIT),
+                       misses = kiln_metric_count(KILN_METRIC_DONOR_LOOKUPS, KILN_DONOR_MISS);
+        const struct kiln_donor donor = kiln_cache_take(cache, &job, NULL, takes[i].knows);
+        assert_int_equal(donor.job, takes[i].donor);
+        assert_int_equal(kiln_metric_count(KILN_METRIC_DONOR_LOOKUPS, KILN_DONOR_HIT) - hits,
+                         takes[i].hits);
+        assert_int_equal(kiln_metric_count(KILN_METRIC_DONOR_LOOKUPS, KILN_DONOR_MISS) - misses,
+                         takes[i].misses);
+    }
+    kiln_cache_close(cache);
+    free(model);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -352,6 +402,8 @@ int main(void)
                                         disconnect_writers),
         cmocka_unit_test_setup_teardown(two_models_of_one_name_take_turns, connect_writers,
                                         disconnect_writers),
+        cmocka_unit_test_setup_teardown(an_older_worker_uses_no_donor_of_small_steps,
+                                        connect_writers, disconnect_writers),
     };
     return cmocka_run_group_tests(tests, start, kiln_rig_stop);
 }

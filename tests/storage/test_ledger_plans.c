@@ -405,7 +405,8 @@ static void popular_prompts_come_from_an_index(void **state)
                               "  job_id DESC LIMIT 100)"));
     free(kiln_test_sql(stack, "VACUUM ANALYZE image"));
     kiln_test_ok(kiln_ledger_open_reading(stack->config, "people", 0, &session, &err), err);
-    kiln_test_ok(kiln_ledger_popular(session, "p", 8, 20, 8, note_popular, &found, &err), err);
+    kiln_test_ok(kiln_ledger_popular(session, "p", 8, 20, 8, true, note_popular, &found, &err),
+                 err);
     kiln_ledger_close(session);
     assert_string_equal(found.prompt_hash, "h5000000");
     assert_int_equal(found.pictures, 100);

@@ -24,89 +24,11 @@
 #include "tests/worker/starts_rig.h"
 #include "worker/stages/object_key.h"
 
-#define MODEL "7e57ca4d7e57ca4d" /* the test card's */
-
-/* --- latents to start from -------------------------------------------------------------------- */
-
-static bool rising; /* latents grow by 1 with each column */
-
-/* The file of a latent with equal values. */
-static uint8_t *latent_file(uint32_t side, float value, const char *model, size_t *ret_size)
-{
-    struct kiln_latent latent = {
-        .states = 1, .channels = 16, .height = side / 8, .width = side / 8};
-    const size_t count = (size_t)16 * latent.height * latent.width;
-    struct kiln_error err;
-    uint8_t *data;
-    latent.values = malloc(count * sizeof(float));
-    assert_non_null(latent.values);
-    for (size_t i = 0; i < count; i++)
-        latent.values[i] = value + (float)(rising ? i % latent.width : 0);
-    snprintf(latent.model, sizeof latent.model, "%s", model);
-    snprintf(latent.schedule, sizeof latent.schedule, "euler steps=2");
-    kiln_test_ok(kiln_latent_encode(&latent, KILN_LATENT_BF16_PLANES, 1, &data, ret_size, &err),
-                 err);
-    kiln_latent_release(&latent);
-    return data;
-}
-
-/* Commits a latent for one job; key_ret: its key. */
-static void commit_latent(const struct kiln_job *job, float value, const char *model,
-                          char key_ret[KILN_OBJECT_KEY_MAX + 1])
-{
-    struct kiln_error err;
-    uint8_t digest[KILN_SHA256_SIZE];
-    char hex[65];
-    size_t size;
-    bool ours;
-    uint8_t *data = latent_file(job->width, value, model, &size);
-    kiln_sha256(data, size, digest);
-    kiln_hex(digest, sizeof digest, hex);
-    kiln_latent_key(key_ret, job->created_ms, job->id, "testcard", hex);
-    struct kiln_put put = {.key = key_ret, .data = data, .size = size, .content_type = "a/b"};
-    kiln_test_ok(kiln_store_put(store, &put, 1, &err), err);
-    const struct kiln_commit_object object = {.role = "latent",
-                                              .key = key_ret,
-                                              .sha256 = hex,
-                                              .bytes = size,
-                                              .width = job->width / 8,
-                                              .height = job->height / 8,
-                                              .content_type = "application/zstd"};
-    const struct kiln_commit commit = {.job = job,
-                                       .worker = "donor",
-                                       .assignment = "donor",
-                                       .model_hash = model,
-                                       .model_name = "testcard",
-                                       .objects = &object,
-                                       .object_count = 1,
-                                       .latent_encoding = "bf16-planes",
-                                       .latent_states = 1,
-                                       .latent_channels = 16};
-    kiln_test_ok(kiln_ledger_commit(ledger, &commit, &ours, &err), err);
-    assert_true(ours);
-    free(data);
-}
-
-/* Makes jobs whose latents are stored; donor number i has the values i. */
-static void make_donors(const char *batch, uint32_t side, const char *model, size_t count,
-                        uint64_t *ids, char (*keys)[KILN_OBJECT_KEY_MAX + 1])
-{
-    struct kiln_job job = kiln_test_job("donor"), jobs[KILN_ASSIGN_MAX];
-    struct kiln_error err;
-    size_t assigned;
-    job.width = job.height = side;
-    job.kind = KILN_KIND_LATENT_CACHE;
-    kiln_test_queue_jobs(stack, batch, &job, count, ids);
-    kiln_test_ok(kiln_ledger_assign(ledger, "donor", batch, ids, count, jobs, &assigned, &err),
-                 err);
-    assert_int_equal(assigned, count);
-    for (size_t i = 0; i < count; i++) {
-        commit_latent(&jobs[i], (float)i, model, keys[i]);
-        kiln_job_release(&jobs[i]);
-    }
-}
-
 /* --- the thread ------------------------------------------------------------------------------- */
+
+/* Of jobs with donors. */
+static struct kiln_mode own_mode;
+static struct kiln_donor donor_kind = {.step = 2, .hit = 1};
 
 /* Job i is from starts[i], the picture keys[i] or perhaps the donor donors[i]; else exact. */
 static struct kiln_flight *arrive_from(struct rig *rig, const char *id, uint32_t side,
@@ -118,10 +40,12 @@ static struct kiln_flight *arrive_from(struct rig *rig, const char *id, uint32_t
     struct kiln_error err;
     if (starts || keys)
         a.mode = (struct kiln_mode){.kind = KILN_MODE_START_STEP, .step = 4};
+    else
+        a.mode = own_mode;
     snprintf(a.id, sizeof a.id, "%s", id);
     a.jobs = calloc(count, sizeof a.jobs[0]);
     assert_non_null(a.jobs);
-    for (uint32_t i = 0; i < count; i++)
+    for (uint32_t i = 0; i < count; i++) {
         a.jobs[i] = (struct kiln_job){.id = 1000000 + i,
                                       .width = side,
                                       .height = side,
@@ -130,7 +54,9 @@ static struct kiln_flight *arrive_from(struct rig *rig, const char *id, uint32_t
                                       .mode = a.mode,
                                       .init_image = keys ? strdup(keys[i]) : NULL,
                                       .init_job = starts ? starts[i] : 0,
-                                      .donor = {donors ? donors[i] : 0, 2, 1}};
+                                      .donor = donor_kind};
+        a.jobs[i].donor.job = donors ? donors[i] : 0;
+    }
     kiln_test_ok(kiln_flights_add(&rig->worker.flights, &a, 1, &flight, &err), err);
     kiln_board_want(&rig->worker.board);
     atomic_fetch_add(&rig->worker.waiting, 1);
@@ -269,6 +195,49 @@ static void like_donors_are_combined_where_they_agree(void **state)
     close_rig(&rig);
     struct kiln_error err;
     kiln_test_ok(kiln_config_set(stack->config, "combine", "single", "test", &err), err);
+}
+
+/* A donor of the small phase is shrunk to the small size; one that the run cannot use so is left.
+ */
+static void a_coarse_donor_fits_the_run_or_is_left(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *mode;
+        uint32_t side, step;
+        enum kiln_fallback fallback;
+    } cases[] = {
+        {"coarse=4+2", 128, 2, KILN_FALLBACK_NONE},  {"coarse=4+2", 128, 3, KILN_FALLBACK_NONE},
+        {"", 128, 2, KILN_FALLBACK_UNFIT},           /* its worker renders exactly */
+        {"coarse=4+2", 128, 4, KILN_FALLBACK_UNFIT}, /* no small step would be left */
+        {"coarse=4+2", 64, 2, KILN_FALLBACK_UNFIT},  /* a latent of the small size */
+        {"coarse=4+2", 256, 2, KILN_FALLBACK_UNFIT},
+    };
+    struct rig rig;
+    open_rig(&rig, NULL);
+    for (uint32_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        uint64_t donors[1];
+        char keys[1][KILN_OBJECT_KEY_MAX + 1], batch[20];
+        snprintf(batch, sizeof batch, "coarse %u", i);
+        rising = true;
+        make_donors(batch, cases[i].side, MODEL, 1, donors, keys);
+        rising = false;
+        assert_true(kiln_mode_parse(cases[i].mode, &own_mode));
+        donor_kind.coarse = true;
+        donor_kind.step = cases[i].step;
+        arrive_from(&rig, batch, 128, NULL, NULL, donors, 1);
+        own_mode = (struct kiln_mode){.kind = KILN_MODE_EXACT};
+        donor_kind = (struct kiln_donor){.step = 2, .hit = 1};
+        struct kiln_portion *portion = next_portion(&rig);
+        assert_int_equal(portion->jobs[0].code, 0);
+        assert_int_equal(portion->jobs[0].fallback, cases[i].fallback);
+        if (cases[i].fallback == KILN_FALLBACK_NONE)
+            assert_true(fabsf(value_of(portion, 0) - 2.5F) < 1); /* of columns 10 and 11 */
+        else
+            assert_int_equal(portion->jobs[0].start, -1);
+        forget(&rig, portion);
+    }
+    close_rig(&rig);
 }
 
 /* The failure of job number `index`. */
@@ -587,6 +556,7 @@ int main(void)
         cmocka_unit_test(a_start_is_fetched_once_for_all_jobs_of_it),
         cmocka_unit_test(a_donor_is_softened_as_the_card_says),
         cmocka_unit_test(like_donors_are_combined_where_they_agree),
+        cmocka_unit_test(a_coarse_donor_fits_the_run_or_is_left),
         cmocka_unit_test(a_bad_start_fails_its_jobs_alone),
         cmocka_unit_test(a_smaller_latent_of_the_same_shape_is_enlarged),
         cmocka_unit_test(large_starts_come_in_portions),

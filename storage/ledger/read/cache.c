@@ -110,7 +110,7 @@ int kiln_ledger_cache_look(struct kiln_ledger *ledger, const char *pool,
     "  count(*) FILTER (WHERE j.batch_id = (SELECT b.id FROM batch b WHERE b.pool = $1::text"      \
     "   AND b.name = '" KILN_CACHE_BATCH "'))"                                                     \
     "  FROM whole l JOIN object o ON o.key = l.key JOIN job j ON j.id = l.job_id"                  \
-    "  WHERE j.pool = $1 AND l.mode = '' GROUP BY 1, 2, 3, 4, 5"                                   \
+    "  WHERE j.pool = $1 AND " KILN_SQL_WHOLE("l") " GROUP BY 1, 2, 3, 4, 5"                       \
     ") SELECT s.*, last.at, last.more FROM last LEFT JOIN summed s ON true"
 #define STAT_AT 11 /* the columns behind those of the sums */
 #define STAT_MORE 12
@@ -267,10 +267,10 @@ static int read_popular(void *arg, const PGresult *rows, int row, struct kiln_er
     return ((kiln_each_popular *)caller->each)(caller->arg, &popular, err);
 }
 
-/* $2 steps, $3 prompts, $4 donors of a prompt.  Only texts of fixed length are grouped.  The pictures
- * come from the index image_popular alone, whose condition is repeated here: their rows are several
- * times as large.  A prompt may have very many latents, so the first $4 that are found end the look;
- * a caller that wants so many needs no others. */
+/* $2 steps, $3 prompts, $4 donors of a prompt, $5 whether coarse ones count.  Only texts of fixed
+ * length are grouped.  The pictures come from the index image_popular alone, whose condition is
+ * repeated here: their rows are several times as large.  A prompt may have very many latents, so the
+ * first $4 that are found end the look; a caller that wants so many needs no others. */
 #define POPULAR_PICTURES "1000000"
 #define POPULAR_SQL                                                                                \
     DRAWN_NOW                                                                                      \
@@ -288,17 +288,19 @@ static int read_popular(void *arg, const PGresult *rows, int row, struct kiln_er
     "  p.step_s, array_to_string(ARRAY(SELECT l.seed FROM latent l JOIN job j ON j.id = l.job_id"  \
     "   WHERE l.prompt_hash = p.prompt_hash AND l.width = p.width AND l.height = p.height"         \
     "   AND l.model = p.model AND l.steps = $2 AND l.lora_set = '' AND l.guidance = 0"             \
-    "   AND l.mode = '' AND l.sigma = 0 AND j.pool = $1"                                           \
+    "   AND (l.mode = '' OR $5::boolean AND " KILN_SQL_WHOLE("l") ")"                              \
+    "   AND l.sigma = 0 AND j.pool = $1"                                                           \
     "   AND l.model_hash = coalesce(m.model_hash, l.model_hash) LIMIT $4::integer), ' ')"          \
     " FROM popular p LEFT JOIN now_drawn m ON m.model = p.model"
 
 int kiln_ledger_popular(struct kiln_ledger *ledger, const char *pool, uint32_t steps, uint32_t top,
-                        uint32_t donors, kiln_each_popular *each, void *arg, struct kiln_error *err)
+                        uint32_t donors, bool coarse, kiln_each_popular *each, void *arg,
+                        struct kiln_error *err)
 {
     static const struct kiln_statement statement = {"cache_popular", POPULAR_SQL};
     struct kiln_params params = {0};
     KILN_BIND(&params, pool, steps, 4 * top + 1000,
-              donors < KILN_POPULAR_SEEDS ? donors : (uint32_t)KILN_POPULAR_SEEDS);
+              donors < KILN_POPULAR_SEEDS ? donors : (uint32_t)KILN_POPULAR_SEEDS, coarse);
     return kiln_ledger_run_each(ledger, &statement, &params, read_popular, KILN_CALLER(each, arg),
                                 err);
 }

@@ -4,8 +4,9 @@
  * given. The model means its present weights: those that the newest pictures and latents of the
  * pool were rendered with.  New weights count from the first picture that was rendered with them.
  * LoRAs count by name, scale and file in the same way; a latent without recorded files counts as
- * rendered with the present ones.  Only latents of exact runs count.  `kiln cache build` makes jobs
- * of one batch with this identity as the key, so the unique (batch, key) prevents duplicates.
+ * rendered with the present ones.  For a build only latents of exact runs count.  `kiln cache build`
+ * makes jobs of one batch with this identity as the key, so the unique (batch, key) prevents
+ * duplicates.
  */
 #ifndef KILN_LEDGER_CACHE_H
 #define KILN_LEDGER_CACHE_H
@@ -44,8 +45,8 @@ struct kiln_cache_row {
     uint64_t built;     /* of the latents: ordered by `kiln cache build` */
 };
 typedef int kiln_each_cache(void *arg, const struct kiln_cache_row *row, struct kiln_error *err);
-/* All stored latents of exact runs by model, size and LoRA set, the most first.  Reads every row, a
- * page of prompts at a time, each as it is at that moment. */
+/* All stored latents of whole runs, exact or coarse first, by model, size and LoRA set, the most
+ * first.  Reads every row, a page of prompts at a time, each as it is at that moment. */
 int kiln_ledger_cache(struct kiln_ledger *ledger, const char *pool, kiln_each_cache *each,
                       void *arg, struct kiln_error *err) KILN_MUST_CHECK;
 
@@ -79,9 +80,10 @@ typedef int kiln_each_popular(void *arg, const struct kiln_popular_row *row,
                               struct kiln_error *err);
 /* Of the newest million pictures that could begin from stored latents and have so many steps, by
  * falling time of the device: somewhat more than `top` prompts, since the caller may reject some.
- * donors: of a prompt no more than so many are counted, at most KILN_POPULAR_SEEDS. */
+ * donors: of a prompt no more than so many are counted, at most KILN_POPULAR_SEEDS.  coarse: whether
+ * those of coarse runs count, from which exact ones never begin. */
 int kiln_ledger_popular(struct kiln_ledger *ledger, const char *pool, uint32_t steps, uint32_t top,
-                        uint32_t donors, kiln_each_popular *each, void *arg,
+                        uint32_t donors, bool coarse, kiln_each_popular *each, void *arg,
                         struct kiln_error *err) KILN_MUST_CHECK;
 
 /* Whether the pictures of the pool become near-copies of a few: of the newest pictures whose jobs

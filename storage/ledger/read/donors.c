@@ -24,7 +24,7 @@ struct kiln_donors {
 /* A row of latent l with its job j. */
 #define IS_DONOR                                                                                   \
     "l.sigma = 0 AND l.lora_set = '' AND l.guidance = 0 AND j.pool = $1::text"                     \
-    " AND (l.mode = '' OR l.mode LIKE 'coarse=%' AND l.mode NOT LIKE '%,%')"
+    " AND " KILN_SQL_WHOLE("l")
 #define COLUMNS                                                                                    \
     "coalesce(l.prompt_hash, ''), l.width, l.height, l.steps, coalesce(l.model, ''),"              \
     " coalesce(l.model_hash, ''), coalesce(l.mode <> '', false),"                                  \

@@ -379,8 +379,7 @@ static int build_latents(struct build *build, const struct kiln_args *args, stru
     if (rc == 0)
         rc = kiln_prompts_open(build->cli, args, prompts, err);
     if (rc == 0 && build->from_history)
-        rc = kiln_history_choose(build->cli, build->ledger, prompts, &build->wish, &build->history,
-                                 err);
+        rc = kiln_history_choose(build->cli, build->ledger, &build->wish, &build->history, err);
     if (rc == 0)
         rc = read_all(build, err);
     if (rc == 0)

@@ -103,10 +103,11 @@ static int by_saved(const void *a, const void *b)
 }
 
 int kiln_history_choose(const struct kiln_cli *cli, struct kiln_ledger *ledger,
-                        const struct kiln_prompts *prompts, const struct kiln_history_wish *wish,
-                        struct kiln_history *ret, struct kiln_error *err)
+                        const struct kiln_history_wish *wish, struct kiln_history *ret,
+                        struct kiln_error *err)
 {
     struct choosing choosing = {.wish = wish, .history = ret};
+    struct kiln_job_context usual = {0};
     const char *dir = kiln_config_text(cli->config, KILN_KEY_MODEL);
     int rc = kiln_model_card_read(dir, &choosing.card, err);
     if (rc == 0 && choosing.card.reuse.row_count == 0)
@@ -115,15 +116,18 @@ int kiln_history_choose(const struct kiln_cli *cli, struct kiln_ledger *ledger,
                        " has no table of teleport, or cannot be read from here: nothing would be "
                        "saved",
                        dir);
+    if (rc == 0)
+        rc = kiln_job_context_modes(&usual, cli->config, err);
     if (rc)
         return rc;
     choosing.job = (struct kiln_job){.kind = KILN_KIND_IMAGE,
                                      .teleport = KILN_TELEPORT_AUTO,
                                      .steps = choosing.card.reuse.steps,
                                      .alike = wish->alike,
-                                     .mode = prompts->context.job.coarse};
+                                     .mode = usual.coarse};
     rc = kiln_ledger_popular(ledger, kiln_pool(cli), choosing.card.reuse.steps, wish->top,
-                             wish->donors, take_popular, &choosing, err);
+                             wish->donors, choosing.job.mode.kind != KILN_MODE_EXACT, take_popular,
+                             &choosing, err);
     if (rc || ret->count == 0)
         return rc;
     qsort(ret->picks, ret->count, sizeof *ret->picks, by_saved);

@@ -38,8 +38,8 @@ struct kiln_history {
 /* Chooses them; zeroed before.  KILN_CONFIG: the model has no table of teleport, so nothing would
  * be saved. */
 int kiln_history_choose(const struct kiln_cli *cli, struct kiln_ledger *ledger,
-                        const struct kiln_prompts *prompts, const struct kiln_history_wish *wish,
-                        struct kiln_history *ret, struct kiln_error *err) KILN_MUST_CHECK;
+                        const struct kiln_history_wish *wish, struct kiln_history *ret,
+                        struct kiln_error *err) KILN_MUST_CHECK;
 /* The job lines of the donors to make, one each, as kiln_prompts_each gives those of a file.  A
  * prompt that has gone since, or is refused by now, is left out with a warning. */
 int kiln_history_each(const struct kiln_history *history, const struct kiln_cli *cli,
