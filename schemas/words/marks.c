@@ -393,8 +393,8 @@ static size_t lessened(const struct text *t, size_t at)
     return cue && end < t->len && any_word(t, end, more) ? end : 0;
 }
 
-/* The beginning of what a refusal behind it denies: two words that say something, within the clause
- * and behind "and" or "but". */
+/* The beginning of what a refusal behind it denies: three words that say something, within the
+ * clause and behind "and" or "but". */
 static size_t refused(const struct text *t, size_t at)
 {
     static const char *const others[] = {"and", "but", "with", NULL};
