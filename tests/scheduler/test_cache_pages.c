@@ -287,20 +287,26 @@ static void two_looks_later_all_is_in_memory(void **state)
     }
 }
 
+static struct kiln_job job_of(char *prompt, char *model)
+{
+    static char nothing[] = "";
+    return (struct kiln_job){.prompt = prompt,
+                             .negative_prompt = nothing,
+                             .model = model,
+                             .width = 256,
+                             .height = 256,
+                             .steps = 8,
+                             .teleport = KILN_TELEPORT_AUTO};
+}
+
 /* The donor of a job with this prompt; *ret: its look. */
 static uint64_t look_for(struct kiln_cache *cache, char *model, const char *prompt,
                          struct kiln_reuse_look *ret)
 {
-    char text[40], nothing[] = "";
+    char text[40];
     const char *silent;
     snprintf(text, sizeof text, "%s", prompt);
-    const struct kiln_job job = {.prompt = text,
-                                 .negative_prompt = nothing,
-                                 .model = model,
-                                 .width = 256,
-                                 .height = 256,
-                                 .steps = 8,
-                                 .teleport = KILN_TELEPORT_AUTO};
+    const struct kiln_job job = job_of(text, model);
     const struct kiln_donor donor = kiln_cache_look(cache, &job, NULL, &silent, ret);
     assert_null(silent);
     return donor.job;
@@ -352,24 +358,18 @@ static void an_older_worker_uses_no_donor_of_small_steps(void **state)
         " \"uses\": 1, \"variety\": 1, \"loss\": [0, 0], \"for\": [\"256x256\"]}]}}}";
     struct kiln_cache *cache;
     struct kiln_error err;
-    char hash[65], text[200], prompt[] = "picture 1", nothing[] = "";
+    char hash[65], text[200], prompt[] = "picture 1";
     char *model = kiln_test_sql(rig.stack, "SELECT max(model) FROM kept");
     snprintf(text, sizeof text, "%s/kiln.json",
              kiln_config_text(rig.stack->config, KILN_KEY_MODEL));
     kiln_test_write(text, coarse);
-    kiln_prompt_hash(prompt, nothing, hash);
+    kiln_prompt_hash(prompt, "", hash);
     snprintf(text, sizeof text, "UPDATE kept SET prompt_hash = '%s', mode = 'coarse=4+2'", hash);
     sql(text);
     change(NULL, true, 0, 1);
     kiln_test_ok(kiln_cache_open(rig.stack->config, &cache, &err), err);
     settle(cache, 0);
-    struct kiln_job job = {.prompt = prompt,
-                           .negative_prompt = nothing,
-                           .model = model,
-                           .width = 256,
-                           .height = 256,
-                           .steps = 8,
-                           .teleport = KILN_TELEPORT_AUTO};
+    struct kiln_job job = job_of(prompt, model);
     assert_true(kiln_mode_parse("coarse=4+2", &job.mode));
     const struct {
         bool knows;

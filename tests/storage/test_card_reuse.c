@@ -1,4 +1,4 @@
-/* test_card_reuse.c - the object "teleport" of kiln.json: what runs from stored latents may skip. */
+/* test_card_reuse.c - the object "teleport" of kiln.json: what donors may save a run. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,16 +8,7 @@
 
 #include <cmocka.h>
 
-#include "storage/formats/card/model_card.h"
-
-static struct kiln_model_card parse(const char *text)
-{
-    struct kiln_model_card card;
-    struct kiln_error err = {0};
-    if (kiln_model_card_parse(text, strlen(text), "m/kiln.json", &card, &err))
-        fail_msg("%s", err.text);
-    return card;
-}
+#include "tests/storage/card.h"
 
 #define ROW                                                                                        \
     "\"class\": \"same_prompt\", \"depth\": 1, \"donors\": 4, \"uses\": 4, \"variety\": 0.99, "    \
@@ -152,13 +143,8 @@ static void bad_rows_of_reuse_are_refused_by_name(void **state)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char text[512];
-        struct kiln_model_card card;
-        struct kiln_error err = {0};
         snprintf(text, sizeof text, "{\"teleport\": %s}", cases[i].reuse);
-        assert_int_equal(kiln_model_card_parse(text, strlen(text), "m/kiln.json", &card, &err),
-                         KILN_CONFIG);
-        if (!strstr(err.text, cases[i].says))
-            fail_msg("%s: %s", text, err.text);
+        expect_refused(text, cases[i].says);
     }
 }
 

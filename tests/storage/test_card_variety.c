@@ -9,16 +9,7 @@
 
 #include <cmocka.h>
 
-#include "storage/formats/card/model_card.h"
-
-static struct kiln_model_card parse(const char *text)
-{
-    struct kiln_model_card card;
-    struct kiln_error err = {0};
-    if (kiln_model_card_parse(text, strlen(text), "m/kiln.json", &card, &err))
-        fail_msg("%s", err.text);
-    return card;
-}
+#include "tests/storage/card.h"
 
 static void a_job_is_told_of_more_than_was_measured(void **state)
 {
@@ -101,14 +92,8 @@ static void bad_values_are_refused_by_name(void **state)
         {"{\"variety\": {\"most\": {\"256x256\": -0.1}}}", "expected a number from 0 to 1"},
         {"{\"variety\": {\"most\": {\"256x256\": \"0.4\"}}}", "expected a number from 0 to 1"},
     };
-    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        struct kiln_model_card card;
-        struct kiln_error err = {0};
-        const int code =
-            kiln_model_card_parse(bad[i].text, strlen(bad[i].text), "m/kiln.json", &card, &err);
-        if (code != KILN_CONFIG || !strstr(err.text, bad[i].says))
-            fail_msg("%s: %d, \"%s\", not \"%s\"", bad[i].text, code, err.text, bad[i].says);
-    }
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        expect_refused(bad[i].text, bad[i].says);
 }
 
 int main(void)
