@@ -119,6 +119,7 @@ static void run(struct stream *s, struct outcome *outcome)
         struct prompt *prompt = &s->prompts[number];
         s->prompt_of[i] = number;
         outcome->repeats += repeat;
+        s->job.seed = (uint64_t)i;
         uint32_t depth = skip(s, prompt, KILN_REUSE_SAME_PROMPT, outcome);
         if (depth == 0 && prompt->worded_after != number)
             depth = skip(s, &s->prompts[prompt->worded_after], KILN_REUSE_REWORDED, outcome);

@@ -22,7 +22,8 @@
 #include "storage/ledger/read/donors.h"
 
 #define FILES_MS 30000 /* between readings of kiln.json, and looks at words.txt */
-#define POLL_MS 1000   /* between looks for new donors */
+#define POLL_MS 1000   /* between looks for new donors, ... */
+#define SOON_MS 100    /* ... while they come: the sooner they are known, the more jobs use them */
 #define NAP_MS 100     /* the thread ends within this */
 #define PATH_BYTES_MAX 4608
 #define MODELS_MAX 64    /* names of models; donors of further ones are left out */
@@ -301,6 +302,7 @@ static void *follow(void *arg)
     struct kiln_donors *donors = NULL;
     struct kiln_error err;
     while (!atomic_load(&cache->stop)) {
+        const uint64_t turn = kiln_donor_news_turn(cache->news);
         bool complete = false, more = false;
         if (step(cache, &donors, &complete, &more, &err) != 0) {
             nap(cache, kiln_outage_fail(&outage, &err));
@@ -309,7 +311,7 @@ static void *follow(void *arg)
         kiln_outage_over(&outage);
         set_complete(cache, complete, !more);
         if (!more)
-            nap(cache, POLL_MS);
+            nap(cache, kiln_donor_news_turn(cache->news) == turn ? POLL_MS : SOON_MS);
     }
     kiln_donors_close(donors);
     return NULL;

@@ -3,15 +3,30 @@
 
 #include <math.h>
 
+#include "schemas/job/line.h"
+#include "schemas/random.h"
+
 #define FLOOR_VARIED 0.95 /* at alike 0, */
-#define FLOOR_HALF 0.70   /* at 50; nothing at 100 */
+#define FLOOR_HALF 0.60   /* at 50; nothing at 100 */
+#define LEAST_HALF 0.24   /* of a single run */
+
+/* Through FLOOR_VARIED at 0, half at 50 and nothing at 100. */
+static double falling(uint32_t alike, double half)
+{
+    const double middle = KILN_ALIKE_MAX / 2.0;
+    if (alike <= middle)
+        return FLOOR_VARIED - (FLOOR_VARIED - half) * alike / middle;
+    return alike < KILN_ALIKE_MAX ? half * (KILN_ALIKE_MAX - alike) / middle : 0;
+}
 
 double kiln_reuse_floor(uint32_t alike)
 {
-    const double half = KILN_ALIKE_MAX / 2.0;
-    if (alike <= half)
-        return FLOOR_VARIED - (FLOOR_VARIED - FLOOR_HALF) * alike / half;
-    return alike < KILN_ALIKE_MAX ? FLOOR_HALF * (KILN_ALIKE_MAX - alike) / half : 0;
+    return falling(alike, FLOOR_HALF);
+}
+
+double kiln_reuse_least(uint32_t alike)
+{
+    return falling(alike, LEAST_HALF);
 }
 
 bool kiln_reuse_wants(const struct kiln_job *job)
@@ -60,7 +75,7 @@ uint32_t kiln_reuse_classes(const struct kiln_model_card *card, const struct kil
                             bool small, bool any)
 {
     const struct kiln_mode own = kiln_model_card_mode_of(card, job);
-    const double cost = kiln_mode_forwards(&own, job->steps), floor = kiln_reuse_floor(job->alike);
+    const double cost = kiln_mode_forwards(&own, job->steps), least = kiln_reuse_least(job->alike);
     const int tables = card->reuse.steps == job->steps ? tables_of(card, &own, small) : 0;
     uint32_t classes = 0;
     for (int t = 0; t < tables; t++) {
@@ -70,23 +85,23 @@ uint32_t kiln_reuse_classes(const struct kiln_model_card *card, const struct kil
         for (uint32_t i = 0; i < count; i++)
             if (is_for(&rows[i], job, rows[i].class) &&
                 (any ||
-                 (rows[i].variety >= floor && forwards_from(&own, job->steps, rows[i].depth,
+                 (rows[i].variety >= least && forwards_from(&own, job->steps, rows[i].depth,
                                                             table == KILN_REUSE_COARSE) < cost)))
                 classes |= 1u << rows[i].class;
     }
     return classes;
 }
 
+/* Whether the donors are enough for the row and leave the variety. */
 static bool holds(const struct kiln_card_reuse_row *row, const struct kiln_job *job,
-                  const struct kiln_reuse_pool *pool)
+                  const struct kiln_reuse_pool *pool, double variety)
 {
-    const double floor = kiln_reuse_floor(job->alike);
     if (!is_for(row, job, pool->class))
         return false;
     /* At alike 100 repeats are wanted, so use counts do not matter. */
-    if (floor <= 0)
+    if (variety <= 0)
         return pool->donors > 0;
-    return row->variety >= floor && pool->donors >= row->donors && pool->uses < row->uses;
+    return row->variety >= variety && pool->donors >= row->donors && pool->uses < row->uses;
 }
 
 double kiln_reuse_own_forwards(const struct kiln_model_card *card, const struct kiln_job *job)
@@ -103,9 +118,10 @@ bool kiln_reuse_small_size(const struct kiln_model_card *card, const struct kiln
                             card->coarse_size_count, ret);
 }
 
-struct kiln_reuse_start kiln_reuse_start(const struct kiln_model_card *card,
-                                         const struct kiln_job *job,
-                                         const struct kiln_reuse_pool *pool)
+/* The start with the least cost that leaves this variety, of several the most varied. */
+static struct kiln_reuse_start cheapest(const struct kiln_model_card *card,
+                                        const struct kiln_job *job,
+                                        const struct kiln_reuse_pool *pool, double variety)
 {
     const struct kiln_mode own = kiln_model_card_mode_of(card, job);
     struct kiln_reuse_start best = {.forwards = kiln_mode_forwards(&own, job->steps)};
@@ -117,11 +133,41 @@ struct kiln_reuse_start kiln_reuse_start(const struct kiln_model_card *card,
         for (uint32_t i = 0; i < count; i++) {
             const bool coarse = table == KILN_REUSE_COARSE;
             const double forwards = forwards_from(&own, job->steps, rows[i].depth, coarse);
-            if (forwards < best.forwards && holds(&rows[i], job, pool))
-                best = (struct kiln_reuse_start){&rows[i], coarse, forwards};
+            const bool better =
+                forwards < best.forwards ||
+                (best.row && forwards == best.forwards && rows[i].variety > best.row->variety);
+            if (better && holds(&rows[i], job, pool, variety))
+                best = (struct kiln_reuse_start){&rows[i], coarse, forwards, 0};
         }
     }
     return best;
+}
+
+static double variety_of(struct kiln_reuse_start start)
+{
+    return start.row ? fmin(start.row->variety, 1) : 1;
+}
+
+/* In (0, 1); the same whenever the job is looked at. */
+static double chance_of(const struct kiln_job *job)
+{
+    const char *prompt = kiln_job_drawn(job);
+    uint64_t state = job->seed ^ kiln_seed_derive("teleport", prompt ? prompt : "");
+    return kiln_random_share(&state);
+}
+
+struct kiln_reuse_start kiln_reuse_start(const struct kiln_model_card *card,
+                                         const struct kiln_job *job,
+                                         const struct kiln_reuse_pool *pool)
+{
+    const double floor = kiln_reuse_floor(job->alike);
+    struct kiln_reuse_start usual = cheapest(card, job, pool, floor);
+    struct kiln_reuse_start deep = cheapest(card, job, pool, kiln_reuse_least(job->alike));
+    const double room = variety_of(usual) - floor, costs = variety_of(usual) - variety_of(deep);
+    const double share = deep.forwards < usual.forwards ? room / costs : 0;
+    usual.mean_forwards = deep.mean_forwards =
+        usual.forwards - share * (usual.forwards - deep.forwards);
+    return share > 0 && chance_of(job) < share ? deep : usual;
 }
 
 uint32_t kiln_reuse_depth(const struct kiln_model_card *card, const struct kiln_job *job,

@@ -10,13 +10,13 @@ Which scene: those of the stream have ranks by chance, and the n-th is asked for
 The stream runs once with teleport off and once for each `alike`, each time through a private stack of its own: queue,
 store, ledger, workers.  Both runs have the same lines and seeds.  Then `kiln bench judge` looks at the pictures.
 
-Steps: forwards of the full size, of results.jsonl. GPU: seconds of the device, of `kiln usage`. wall: from the first
-job sent to the last one stored. Several workers on one GPU hold each other up, and so do several --stacks: to measure
-time, take one of each. Attributes and whole prompts are
-differences to the same jobs without teleport in points, below 0 a loss; distances are in % of the run without
-teleport; after each its standard error, over scenes. A scene's pictures are neighbours whether their prompts have the
-same words or not. near: mean distance of a picture to the nearest other of its scene, for all that have one; of hits
-alone; and for all pictures to the nearest of all.
+Steps: forwards of the full size, of results.jsonl. GPU: seconds of the device, of `kiln usage`. CPU: time of the
+processor that the workers took, which other load on the machine hardly changes. wall: from the first job sent to the
+last one stored. Several workers on one GPU hold each other up, and so do several --stacks: to measure time, take one
+of each. Attributes and whole prompts are differences to the same jobs without teleport in points, below 0 a loss;
+distances are in % of the run without teleport; after each its standard error, over scenes. A scene's pictures are
+neighbours whether their prompts have the same words or not. near: mean distance of a picture to the nearest other of
+its scene, for all that have one; of hits alone; and for all pictures to the nearest of all.
 
 Needs no Python package.
 """
@@ -127,6 +127,21 @@ def lookups(port):
     return named.get("kiln_donor_lookup_seconds_count", 0), named.get("kiln_donor_lookup_seconds_sum", 0)
 
 
+def worker_cpu_s(stack):
+    """Of the stack's workers so far, all threads."""
+    ticks = 0
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/cmdline", encoding="utf-8", errors="replace") as file:
+                words = file.read().split("\0")
+            if os.path.basename(words[0]) == "kiln-worker" and os.path.join(stack, "kiln.conf") in words:
+                with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+                    ticks += sum(map(int, file.read().rsplit(")", 1)[1].split()[11:13]))
+        except OSError:                      # it ended meanwhile
+            pass
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
 def render(args, stream, coarse, alike, place):
     """Runs the stream; alike None: without teleport.  Returns what is to be known of it; pictures and latents are in
     place/out."""
@@ -139,7 +154,7 @@ def render(args, stream, coarse, alike, place):
         "--batch-max", str(args.batch), *(["--threads", str(args.threads)] if args.threads else []))
     config = ["--config", os.path.join(stack, "kiln.conf")]
     try:
-        begin = time.monotonic()
+        begin, cpu = time.monotonic(), worker_cpu_s(stack)
         for wave in range(args.waves):       # the file grows: what is in the batch already stays as it is
             with open(lines, "a", encoding="utf-8") as file:
                 for number in range(len(stream) * wave // args.waves, len(stream) * (wave + 1) // args.waves):
@@ -148,14 +163,14 @@ def render(args, stream, coarse, alike, place):
                                            "alike": alike or 0}) + "\n")
             run(args, "enqueue", lines, "--batch", BATCH, "-q", *config)
             run(args, "wait", BATCH, "--timeout", str(args.limit), "-q", *config)
-        seconds = time.monotonic() - begin
+        seconds, cpu = time.monotonic() - begin, worker_cpu_s(stack) - cpu
         run(args, "export", BATCH, "--out", os.path.join(place, "out"), "--latents", "-q", *config)
         usage = json.loads(run(args, "usage", "--json", *config, capture=True).splitlines()[0])
         count, looked = lookups(port)
     finally:
         run(args, "down", "-q", "--dir", stack)
         shutil.rmtree(stack, ignore_errors=True)
-    return {"seconds": seconds, "gpu_s": usage["gpu_seconds"], "gpu_saved_s": usage["gpu_seconds_saved"],
+    return {"seconds": seconds, "cpu_s": cpu, "gpu_s": usage["gpu_seconds"], "gpu_saved_s": usage["gpu_seconds_saved"],
             "lookups": count, "lookup_s": looked}
 
 
@@ -232,6 +247,7 @@ def figures(jobs, full, about, about_full):
     forwards = [sum(job["forwards"] for job in side) for side in (jobs, full)]
     hits = [pair for pair in pairs if pair[0]["class"]]
     return {"saved": 100 * (1 - forwards[0] / forwards[1]), "gpu": 100 * (1 - about["gpu_s"] / about_full["gpu_s"]),
+            "cpu": 100 * (1 - about["cpu_s"] / about_full["cpu_s"]),
             "wall": 100 * (1 - about["seconds"] / about_full["seconds"]),
             "hits": 100 * len(hits) / len(pairs), "fallbacks": sum(bool(job["fallback"]) for job in jobs),
             "classes": {f"{kind} {depth}": round(100 * n / len(pairs), 1) for (kind, depth), n in
@@ -250,19 +266,21 @@ def mean(jobs, key):
 def print_table(args, points):
     print(f"\n{args.jobs} jobs of {args.size}x{args.size}, {args.dtype} on {args.device}, {args.workers} workers, "
           f"{args.stacks} stacks, {args.waves} waves, seed {args.seed}\n")
-    print("| runs | repeats | alike | steps saved | GPU saved | wall saved | hits | attributes | whole | near | of hits | "
-          "of all pictures | look-ups |\n" + "| --- " * 13 + "|")
+    print("| runs | repeats | alike | steps saved | GPU saved | CPU saved | wall saved | hits | attributes | whole | "
+          "near | of hits | of all pictures | look-ups |\n" + "| --- " * 14 + "|")
     for point in points:
         f, name = point["figures"], "coarse" if point["coarse"] == "auto" else "exact"
         if not f:
             right = 100 * sum(j["right"] for j in point["jobs"]) / sum(j["asked"] for j in point["jobs"])
             print(f"| {name} | {point['repeats']} % | off | {sum(j['forwards'] for j in point['jobs']):.0f} forwards | "
-                  f"{point['about']['gpu_s']:.1f} s | {point['about']['seconds']:.1f} s | - | {right:.1f} % right | "
+                  f"{point['about']['gpu_s']:.1f} s | {point['about']['cpu_s']:.1f} s | "
+                  f"{point['about']['seconds']:.1f} s | - | {right:.1f} % right | "
                   f"{100 * mean(point['jobs'], 'whole'):.1f} % right | {mean(point['jobs'], 'near'):.3f} | - | "
                   f"{mean(point['jobs'], 'near_any'):.3f} | - |")
             continue
         print(f"| {name} | {point['repeats']} % | {point['alike']} | {f['saved']:.1f} % | {f['gpu']:.1f} % | "
-              f"{f['wall']:.1f} % | {f['hits']:.1f} % | {show(f['attributes'], '+')} | {show(f['whole'], '+')} | "
+              f"{f['cpu']:.1f} % | {f['wall']:.1f} % | {f['hits']:.1f} % | {show(f['attributes'], '+')} | "
+              f"{show(f['whole'], '+')} | "
               f"{show(f['near'])} % | {show(f['near_hits'])} % | {show(f['near_any'])} % | {f['lookups']:.3f} % |")
     print("\nHits by class and steps skipped, % of the jobs:")
     for point in points:

@@ -169,7 +169,7 @@ static void a_worker_reads_the_rows(void **state)
     struct kiln_model_card card;
     struct kiln_error err = {0};
     struct kiln_teleport_finding found[] = {finding(KILN_REUSE_SAME_PROMPT, 1, 0, 0, 1.1),
-                                            finding(KILN_REUSE_CANONICAL, 7, 0, -0.5, 0.2)};
+                                            finding(KILN_REUSE_CANONICAL, 7, 0, -0.5, 0.1)};
     found[1].size = (struct kiln_picture_size){512, 288};
     found[1].near[0][0] = (struct kiln_estimate){3, NAN}; /* one pool: how wrong is unknown */
     json_t *rows = rows_of(found, 2, &not_offered);

@@ -41,13 +41,18 @@ static const char text[] =
 
 #define SAME (1u << KILN_REUSE_SAME_PROMPT)
 
-static struct kiln_model_card read_card(void)
+static struct kiln_model_card card_of(const char *of)
 {
     struct kiln_model_card card;
     struct kiln_error err = {0};
-    if (kiln_model_card_parse(text, strlen(text), "kiln.json", &card, &err))
+    if (kiln_model_card_parse(of, strlen(of), "kiln.json", &card, &err))
         fail_msg("%s", err.text);
     return card;
+}
+
+static struct kiln_model_card read_card(void)
+{
+    return card_of(text);
 }
 
 static struct kiln_job want(uint32_t alike)
@@ -67,11 +72,13 @@ static uint32_t depth_of(const struct kiln_job *job, enum kiln_reuse_class class
 static void the_floor_falls_with_alike(void **state)
 {
     (void)state;
-    assert_true(kiln_reuse_floor(0) == 0.95);
-    assert_true(kiln_reuse_floor(50) == 0.7);
-    assert_true(kiln_reuse_floor(100) == 0);
-    for (uint32_t alike = 0; alike < KILN_ALIKE_MAX; alike++)
+    assert_true(kiln_reuse_floor(0) == 0.95 && kiln_reuse_least(0) == 0.95);
+    assert_true(kiln_reuse_floor(50) == 0.6 && kiln_reuse_least(50) == 0.24);
+    assert_true(kiln_reuse_floor(100) == 0 && kiln_reuse_least(100) == 0);
+    for (uint32_t alike = 0; alike < KILN_ALIKE_MAX; alike++) {
         assert_true(kiln_reuse_floor(alike) > kiln_reuse_floor(alike + 1));
+        assert_true(kiln_reuse_least(alike) > kiln_reuse_least(alike + 1));
+    }
 }
 
 static void varied_pictures_need_a_pool(void **state)
@@ -91,7 +98,7 @@ static void varied_pictures_need_a_pool(void **state)
 static void alike_allows_more(void **state)
 {
     (void)state;
-    struct kiln_job job = want(35); /* floor 0.81 */
+    struct kiln_job job = want(35); /* each leaves 0.45 */
     assert_int_equal(depth_of(&job, KILN_REUSE_SAME_PROMPT, 8, 1), 2);
     assert_int_equal(depth_of(&job, KILN_REUSE_SAME_PROMPT, 8, 2), 1);
     assert_int_equal(depth_of(&job, KILN_REUSE_SAME_PROMPT, 7, 0), 1);
@@ -115,6 +122,51 @@ static void the_row_says_how_varied(void **state)
     assert_true(kiln_reuse_start(&card, &job, &pool).row->variety == 0.06);
     pool.donors = 0;
     assert_null(kiln_reuse_start(&card, &job, &pool).row);
+}
+
+/* Between two rows: so many take the deeper one that the mean is the floor. */
+static void jobs_share_the_room_that_a_row_leaves(void **state)
+{
+    (void)state;
+    const struct kiln_model_card card = card_of(
+        "{\"teleport\": {\"steps\": 8, \"rows\": ["
+        "{\"class\": \"same_prompt\", \"depth\": 2, \"donors\": 1, \"uses\": 8, \"variety\": 0.71,"
+        "  \"loss\": [0, 0], \"for\": [\"256x256\"]},"
+        "{\"class\": \"same_prompt\", \"depth\": 3, \"donors\": 1, \"uses\": 8, \"variety\": 0.25,"
+        "  \"loss\": [0, 0], \"for\": [\"256x256\"]},"
+        "{\"class\": \"same_prompt\", \"depth\": 3, \"donors\": 8, \"uses\": 8, \"variety\": 0.37,"
+        "  \"loss\": [0, 0], \"for\": [\"256x256\"]},"
+        "{\"class\": \"same_prompt\", \"depth\": 7, \"donors\": 1, \"uses\": 8, \"variety\": 0.05,"
+        "  \"loss\": [0, 0], \"for\": [\"256x256\"]}]}}");
+    const struct kiln_reuse_pool pool = {.class = KILN_REUSE_SAME_PROMPT, .donors = 2};
+    const struct kiln_reuse_pool large = {.class = KILN_REUSE_SAME_PROMPT, .donors = 8};
+    static const uint32_t alikes[] = {10, 30, 50, 60, 75};
+    bool other = false;
+    for (size_t a = 0; a < sizeof alikes / sizeof *alikes; a++) {
+        struct kiln_job job = want(alikes[a]), next = want(alikes[a] + 5);
+        double variety = 0, forwards = 0;
+        for (job.seed = next.seed = 0; job.seed < 4000; job.seed++, next.seed++) {
+            job.prompt = next.prompt = (char[]){"a red circle"};
+            const struct kiln_reuse_start start = kiln_reuse_start(&card, &job, &pool);
+            const double leaves = start.row ? start.row->variety : 1;
+            assert_true(leaves >= kiln_reuse_least(job.alike));
+            assert_true(kiln_reuse_start(&card, &job, &pool).row == start.row);
+            assert_true(kiln_reuse_start(&card, &next, &pool).forwards <= start.forwards);
+            variety += leaves / 4000;
+            forwards += start.forwards / 4000;
+            job.prompt = (char[]){"a blue circle"}; /* the seed alone does not decide */
+            other = other || kiln_reuse_start(&card, &job, &pool).row != start.row;
+        }
+        assert_true(variety > kiln_reuse_floor(job.alike) - 0.02);
+        assert_true(job.alike < 50 || variety < kiln_reuse_floor(job.alike) + 0.02);
+        const double mean = kiln_reuse_start(&card, &job, &pool).mean_forwards;
+        assert_true(forwards > mean - 0.03 && forwards < mean + 0.03);
+        assert_true(kiln_reuse_start(&card, &job, &large).mean_forwards <= mean);
+    }
+    assert_true(other);
+    struct kiln_job job = want(0); /* whoever wants full variety has none to share */
+    for (; job.seed < 100; job.seed++)
+        assert_int_equal(kiln_reuse_depth(&card, &job, &pool), 0);
 }
 
 static void only_what_was_measured(void **state)
@@ -227,7 +279,7 @@ static void small_donors_are_for_coarse_runs(void **state)
     assert_true(kiln_reuse_small_size(&card, &job, &size));
     assert_int_equal(size.width, 128);
     assert_int_equal(size.height, 256);
-    job.alike = 30; /* floor 0.8 */
+    job.alike = 30; /* each leaves 0.52 */
     assert_int_equal(small_depth(&job, 8, 0), 5);
     assert_int_equal(small_depth(&job, 8, 1), 0);
     assert_int_equal(small_depth(&job, 7, 0), 0);
@@ -250,6 +302,7 @@ int main(void)
         cmocka_unit_test(varied_pictures_need_a_pool),
         cmocka_unit_test(alike_allows_more),
         cmocka_unit_test(the_row_says_how_varied),
+        cmocka_unit_test(jobs_share_the_room_that_a_row_leaves),
         cmocka_unit_test(only_what_was_measured),
         cmocka_unit_test(some_jobs_never),
         cmocka_unit_test(a_coarse_run_is_cheaper_than_a_shallow_hit),

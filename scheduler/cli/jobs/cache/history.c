@@ -35,9 +35,9 @@ static double saved_steps(const struct choosing *choosing, uint32_t donors, uint
         const struct kiln_reuse_start start = kiln_reuse_start(&choosing->card, job, &pool);
         const bool endless = kiln_reuse_floor(job->alike) <= 0; /* uses do not count */
         const uint64_t hits = endless || left < donors ? left : donors;
-        if (!start.row)
+        if (start.mean_forwards >= own)
             break;
-        saved += (double)hits * (own - start.forwards);
+        saved += (double)hits * (own - start.mean_forwards);
         left -= hits;
     }
     return saved;
