@@ -7,7 +7,7 @@
 #include "schemas/random.h"
 
 #define FLOOR_VARIED 0.95 /* at alike 0, */
-#define FLOOR_HALF 0.60   /* at 50; nothing at 100 */
+#define FLOOR_HALF 0.64   /* at 50; nothing at 100 */
 #define LEAST_HALF 0.24   /* of a single run */
 
 /* Through FLOOR_VARIED at 0, half at 50 and nothing at 100. */

@@ -19,7 +19,7 @@
  * repeats never becomes one of near-copies.
  *
  * Source of the numbers: measured, scripts/bench/RESULTS.md; both fall with `alike` from 0.95, the
- * floor over 0.60 at 50, the least variety over 0.24, to nothing at 100.  Pictures of a stream are
+ * floor over 0.64 at 50, the least variety over 0.24, to nothing at 100.  Pictures of a stream are
  * farther apart than those of one pool.
  */
 #ifndef KILN_REUSE_RULE_H

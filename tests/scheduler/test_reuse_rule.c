@@ -73,7 +73,7 @@ static void the_floor_falls_with_alike(void **state)
 {
     (void)state;
     assert_true(kiln_reuse_floor(0) == 0.95 && kiln_reuse_least(0) == 0.95);
-    assert_true(kiln_reuse_floor(50) == 0.6 && kiln_reuse_least(50) == 0.24);
+    assert_true(kiln_reuse_floor(50) == 0.64 && kiln_reuse_least(50) == 0.24);
     assert_true(kiln_reuse_floor(100) == 0 && kiln_reuse_least(100) == 0);
     for (uint32_t alike = 0; alike < KILN_ALIKE_MAX; alike++) {
         assert_true(kiln_reuse_floor(alike) > kiln_reuse_floor(alike + 1));
