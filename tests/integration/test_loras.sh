@@ -1,6 +1,6 @@
 #!/bin/bash
 # LoRAs that lie in MODEL/loras are there by their names without any setting: for the check of the
-# lines, for the worker, alone and mixed.
+# lines, for the worker, alone and mixed, and for the command that a page of the gallery shows.
 . "$KILN_SOURCE/tests/cli/lib.sh"
 chmod 711 .
 golden=$source_dir/tests/golden
@@ -30,6 +30,18 @@ json out/results.jsonl 'len(d) == 5 and all(r["state"] == "done" for r in d)'
 json out/results.jsonl 'len({r["images"][0]["sha256"] for r in d}) == 4'
 json out/results.jsonl 'd[3]["images"][0]["sha256"] == d[4]["images"][0]["sha256"]'
 json out/results.jsonl 'all(sorted(l["name"] for l in d[i]["loras"]) == ["ink", "paper"] for i in (3, 4))'
+
+# The command on the page of a picture renders it again.
+url=$(cat s/run/gallery.url)
+ln -s "$kiln_bin/kiln" kiln
+for id in weak mix; do
+    job=$(sql "SELECT id FROM job WHERE custom_id = '$id'")
+    curl -sS --max-time 60 "${url}v1/pictures/$job" >picture.json
+    command=$(python3 -c 'import json; print(json.load(open("picture.json"))["command"])')
+    ok env PATH="$PWD:$PATH" sh -c "$command"
+    want=$(sql "SELECT sha256 FROM object WHERE job_id = $job AND role = 'full'")
+    [ "$(sha256sum <"kiln-$job.webp")" = "$want  -" ] || die "another picture by: $command"
+done
 
 # What a worker could not put in place it does not say that it holds.
 : >model/loras/broken.safetensors

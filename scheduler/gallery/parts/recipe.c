@@ -10,7 +10,7 @@ bool kiln_gallery_command(const struct kiln_job_row *row, struct kiln_text *out)
     const struct kiln_job *job = &row->job;
     struct kiln_mode mode;
     char steps[KILN_MODE_MAX];
-    if (!kiln_mode_parse(row->rendered_mode, &mode) || kiln_mode_starts(&mode))
+    if (!kiln_mode_parse(row->rendered_mode, &mode) || kiln_mode_starts(&mode) || job->model[0])
         return false;
     kiln_text_puts(out, "kiln render --prompt ");
     kiln_shell(out, kiln_job_drawn(job));
@@ -36,7 +36,7 @@ bool kiln_gallery_command(const struct kiln_job_row *row, struct kiln_text *out)
         kiln_text_double(out, mode.variety);
     }
     for (uint32_t i = 0; i < job->lora_count; i++) {
-        kiln_text_printf(out, " --lora %s.safetensors:", job->loras[i].name);
+        kiln_text_printf(out, " --lora %s:", job->loras[i].name);
         kiln_text_double(out, job->loras[i].scale);
     }
     kiln_text_printf(out, " --out kiln-%" PRIu64 ".webp", job->id);

@@ -7,7 +7,7 @@
 #include "storage/ledger/read/read.h"
 
 /* Appends `kiln render ...`, for a POSIX shell.  False, and nothing is appended: the picture began
- * from another one, which the command does not have. */
+ * from another one, or its line names a model, whose directory only its workers know. */
 bool kiln_gallery_command(const struct kiln_job_row *row, struct kiln_text *out);
 
 #endif
