@@ -10,10 +10,23 @@
 #include "schemas/text/utf8.h"
 
 const struct kiln_crosstab_name kiln_crosstab_names[KILN_CROSSTAB_KEYS] = {
-    [KILN_BY_SEED] = {"seed", "Seed"},    [KILN_BY_STEPS] = {"steps", "Steps"},
-    [KILN_BY_SIZE] = {"size", "Size"},    [KILN_BY_GUIDANCE] = {"guidance", "Guidance"},
-    [KILN_BY_LORAS] = {"loras", "LoRAs"}, [KILN_BY_STYLE] = {"style", "Style"},
-    [KILN_BY_MODE] = {"mode", "Made"},    [KILN_BY_PROMPT] = {"prompt", "Prompt"}};
+    [KILN_BY_SEED] = {"seed", "Seed"},
+    [KILN_BY_STEPS] = {"steps", "Steps"},
+    [KILN_BY_SIZE] = {"size", "Size"},
+    [KILN_BY_GUIDANCE] = {"guidance", "Guidance"},
+    [KILN_BY_LORAS] = {"loras", "LoRAs"},
+    [KILN_BY_STYLE] = {"style", "Style"},
+    [KILN_BY_MODE] = {"mode", "Made"},
+    [KILN_BY_PROMPT] = {"prompt", "Prompt"},
+    [KILN_BY_NEGATIVE] = {"negative_prompt", "Negative prompt"},
+    [KILN_BY_MODEL] = {"model", "Model"},
+    [KILN_BY_TELEPORT] = {"teleport", "Teleport"},
+    [KILN_BY_ALIKE] = {"alike", "Alike"},
+    [KILN_BY_TENANT] = {"tenant", "Tenant"},
+    [KILN_BY_PRIORITY] = {"priority", "Priority"},
+    [KILN_BY_CUSTOM_ID] = {"custom_id", "Custom id"},
+    [KILN_BY_PARENT] = {"parent", "Made from"},
+};
 
 int kiln_crosstab_key(const char *name)
 {
@@ -28,33 +41,64 @@ void kiln_crosstab_value(const struct kiln_job_row *row, int key,
 {
     const struct kiln_job *job = &row->job;
     char loras[KILN_LORA_SET_MAX];
+    const char *text = NULL; /* of a key that is a text; "" or NULL is none */
     switch (key) {
     case KILN_BY_SEED:
         snprintf(out, KILN_CROSSTAB_VALUE_BYTES, "%" PRIu64, job->seed);
-        break;
+        return;
     case KILN_BY_STEPS:
         snprintf(out, KILN_CROSSTAB_VALUE_BYTES, "%u", job->steps);
-        break;
+        return;
     case KILN_BY_SIZE:
         snprintf(out, KILN_CROSSTAB_VALUE_BYTES, "%ux%u", job->width, job->height);
-        break;
+        return;
     case KILN_BY_GUIDANCE:
         snprintf(out, KILN_CROSSTAB_VALUE_BYTES, "%g", job->guidance);
+        return;
+    case KILN_BY_ALIKE:
+        snprintf(out, KILN_CROSSTAB_VALUE_BYTES, "%u", job->alike);
+        return;
+    case KILN_BY_PRIORITY:
+        snprintf(out, KILN_CROSSTAB_VALUE_BYTES, "%d", job->priority);
+        return;
+    case KILN_BY_PARENT:
+        if (job->parent) {
+            snprintf(out, KILN_CROSSTAB_VALUE_BYTES, "%" PRIu64, job->parent);
+            return;
+        }
         break;
     case KILN_BY_LORAS:
         kiln_lora_set_text(job->loras, job->lora_count, loras, sizeof loras);
-        kiln_utf8_copy(out, KILN_CROSSTAB_VALUE_BYTES, loras[0] ? loras : "none");
+        text = loras;
         break;
     case KILN_BY_STYLE:
-        kiln_utf8_copy(out, KILN_CROSSTAB_VALUE_BYTES, job->style ? job->style : "none");
+        text = job->style;
         break;
     case KILN_BY_MODE:
-        kiln_utf8_copy(out, KILN_CROSSTAB_VALUE_BYTES, kiln_mode_shown(row->rendered_mode));
+        text = kiln_mode_shown(row->rendered_mode);
+        break;
+    case KILN_BY_PROMPT:
+        text = job->prompt;
+        break;
+    case KILN_BY_NEGATIVE:
+        text = job->negative_prompt;
+        break;
+    case KILN_BY_MODEL:
+        text = row->model_name;
+        break;
+    case KILN_BY_TELEPORT:
+        text = kiln_teleport_name(job->teleport);
+        break;
+    case KILN_BY_TENANT:
+        text = job->tenant;
+        break;
+    case KILN_BY_CUSTOM_ID:
+        text = job->custom_id;
         break;
     default:
-        kiln_utf8_copy(out, KILN_CROSSTAB_VALUE_BYTES, job->prompt);
         break;
     }
+    kiln_utf8_copy(out, KILN_CROSSTAB_VALUE_BYTES, text && text[0] ? text : "none");
 }
 
 /* The place of a value on its axis, or -1 if there is none left. */

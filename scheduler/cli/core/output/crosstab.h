@@ -21,13 +21,23 @@ enum kiln_crosstab_key {
     KILN_BY_STYLE,
     KILN_BY_MODE,
     KILN_BY_PROMPT,
+    KILN_BY_NEGATIVE,
+    KILN_BY_MODEL, /* as the worker has it */
+    KILN_BY_TELEPORT,
+    KILN_BY_ALIKE,
+    KILN_BY_TENANT,
+    KILN_BY_PRIORITY,
+    KILN_BY_CUSTOM_ID,
+    KILN_BY_PARENT,
     KILN_CROSSTAB_KEYS
 };
 struct kiln_crosstab_name {
     const char *name, *label; /* on command lines and in addresses; for people */
 };
 extern const struct kiln_crosstab_name kiln_crosstab_names[KILN_CROSSTAB_KEYS];
-#define KILN_CROSSTAB_ALLOWED "seed, steps, size, guidance, loras, style, mode or prompt"
+#define KILN_CROSSTAB_ALLOWED                                                                      \
+    "seed, steps, size, guidance, loras, style, mode, prompt, negative_prompt, model, teleport, "  \
+    "alike, tenant, priority, custom_id or parent"
 
 struct kiln_axis {
     int key; /* enum kiln_crosstab_key */
