@@ -1,6 +1,6 @@
 # lib.sh - a private stack with pictures and a gallery over it; sourced after tests/cli/lib.sh.
 #
-# gallery_stack     a stack in ./stack whose pictures are test cards
+# gallery_stack     a stack in ./stack whose pictures are test cards; it has the LoRAs ink and paper
 # fill BATCH FILE   enqueues and waits
 # serve ARGS...     a gallery on a free port: $GALLERY_PORT, $gallery (its pid), serve.log
 
@@ -15,7 +15,11 @@ trap end_all EXIT
 
 gallery_stack() {
     stacks+=("$PWD/stack")
-    ok kiln up --dir stack --workers 1 --engine testcard --gallery-metrics-port 0 --no-gallery
+    mkdir loras
+    cp "$source_dir/tests/golden/loras/kohya.safetensors" loras/ink.safetensors
+    cp "$source_dir/tests/golden/loras/second.safetensors" loras/paper.safetensors
+    ok kiln up --dir stack --workers 1 --engine testcard --lora-dir "$PWD/loras" \
+        --gallery-metrics-port 0 --no-gallery
     export KILN_CONFIG=$PWD/stack/kiln.conf
 }
 

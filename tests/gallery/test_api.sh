@@ -49,6 +49,7 @@ JOB=$(sql "SELECT id FROM job WHERE custom_id = 'o1' ORDER BY id LIMIT 1")
 browse() { curl -sS -b cookies -o page.html -D head.txt -w '%{http_code}' --max-time 40 "$@"; }
 [ "$(browse "$url/p/$JOB")" = 200 ] || die "no page"
 says '<form action="/again" method="post">' page.html
+says "<dt>Seed</dt><dd><bdi>$(sql "SELECT seed::text FROM job WHERE id = $JOB")</bdi>" page.html
 curl -sS -o page.html -H "Authorization: Bearer $READER" "$url/p/$JOB"
 says '<article' page.html
 ! grep -q '/again' page.html || die "a reader sees the form"
@@ -66,6 +67,33 @@ json out.txt 'sorted(j["seed"] for j in d) == [18446744073709551610, 18446744073
 [ "$(kiln jobs --batch "again-$JOB" | wc -l)" = 2 ] || die "the same form made other jobs"
 [ "$(again "${form/same/new}")" = 303 ] || die "new seeds: $(cat page.html)"
 [ "$(kiln jobs --batch "again-$JOB" | wc -l)" = 4 ] || die "new seeds made no jobs"
+# What else a picture is made of; what is given back as the form had it stays, "" takes it away.
+made() { sql "SELECT prompt, negative_prompt, coalesce(style, '-'), guidance, regexp_replace(lora_set, '@[0-9a-f]+', '', 'g'), mode FROM job WHERE parent = $1 ORDER BY id DESC LIMIT 1"; }
+form="job=$JOB&prompt=a+star&negative_prompt=fog%0D%0Anight&size=512x512&steps=7&guidance=2.5&style=watercolor&loras=ink:0.8%2Bpaper&coarse=4%2B3&seed=new&count=1"
+[ "$(again "$form")" = 303 ] || die "every field: $(cat page.html)"
+watercolor=$(python3 -c 'import json, sys; s = json.load(open(sys.argv[1]))["watercolor"]; print(s["prefix"] + "a star" + s["suffix"] + "|fog\nnight, " + s["negative"])' "$source_dir/schemas/styles.json")
+STAR=$(sql "SELECT max(id) FROM job WHERE parent = $JOB")
+[ "$(made "$JOB")" = "$watercolor|watercolor|2.5|ink:0.8+paper:1|coarse=4+3" ] || die "every field: $(made "$JOB")"
+ok kiln wait "again-$JOB" --timeout 60
+[ "$(browse "$url/p/$STAR")" = 200 ] || die "no page of picture $STAR"
+tr '\n' ' ' <page.html >form.html
+for field in '>Prompt</label>[^>]*> a star</textarea>' '>Negative prompt</label>[^>]*> fog night</textarea>' '<option selected>watercolor</option>' \
+    'name="guidance"[^>]* value="2.5"' 'name="loras"[^>]* value="ink:0.8+paper:1"' 'name="coarse"[^>]* value="4+3"'; do
+    says "$field" form.html
+done
+form="job=$STAR&prompt=a+moon&negative_prompt=fog%0D%0Anight&size=512x512&steps=7&guidance=2.5&style=watercolor&loras=ink:0.8%2Bpaper:1&coarse=4%2B3&seed=new&count=1"
+[ "$(again "$form")" = 303 ] || die "the form as it was: $(cat page.html)"
+[ "$(made "$STAR")" = "${watercolor/a star/a moon}|watercolor|2.5|ink:0.8+paper:1|coarse=4+3" ] || die "as it was: $(made "$STAR")"
+[ "$(again "job=$STAR&prompt=a+moon&negative_prompt=&size=512x512&steps=7&guidance=0&style=none&loras=&coarse=off&seed=new&count=1")" = 303 ] ||
+    die "no field: $(cat page.html)"
+[ "$(made "$STAR")" = 'a moon||-|0||' ] || die "no field: $(made "$STAR")"
+sql "UPDATE image SET safety_flag = 3 WHERE job_id = $STAR" >/dev/null
+[ "$(again "$form")" = 404 ] || die "a hidden picture is made again"
+sql "UPDATE image SET safety_flag = NULL WHERE job_id = $STAR" >/dev/null
+for bad in "${form/ink:0.8/ink:9}" "${form/4%2B3/4%2Bx}" "${form/guidance=2.5/guidance=x}" "${form/=watercolor/=none2}"; do
+    [ "$(again "$bad")" = 400 ] || die "'$bad': $(cat head.txt)"
+done
+form="job=$JOB&prompt=a+star&size=64x96&steps=2&seed=same&count=2"
 for bad in "${form/64x96/7x7}" "${form/steps=2/steps=51}" "${form/count=2/count=101}" "${form/same/x}" \
     "${form/prompt=/other=}" "job=$JOB" "job=x" ""; do
     [ "$(again "$bad")" = 400 ] || die "'$bad': $(cat head.txt)"

@@ -110,6 +110,9 @@ static void test_form(void **state)
     assert_string_equal(kiln_web_arg(&form.args, "job"), "17");
     assert_string_equal(kiln_web_arg(&form.args, "note"), "a b!");
     kiln_web_target_release(&form);
+    assert_int_equal(kiln_web_form_parse("a=b%0D%0Ac%0Dd%0A%0A", 20, &form, &err), 0);
+    assert_string_equal(kiln_web_arg(&form.args, "a"), "b\nc\rd\n\n"); /* as browsers end lines */
+    kiln_web_target_release(&form);
     assert_int_equal(kiln_web_form_parse("job=\0", 5, &form, &err), KILN_BAD_INPUT);
     assert_int_equal(kiln_web_form_parse("", 0, &form, &err), 0);
     kiln_web_target_release(&form);

@@ -14,7 +14,8 @@ static int hex_digit(char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* Decodes in place; returns the length, or -1 for a broken escape, a NUL or what is not UTF-8. */
+/* Decodes in place, ends of lines as LF: browsers send CR LF.  Returns the length, or -1 for a
+ * broken escape, a NUL or what is not UTF-8. */
 static long decode(char *text, size_t len, bool plus_is_space)
 {
     size_t out = 0;
@@ -32,6 +33,7 @@ static long decode(char *text, size_t len, bool plus_is_space)
         }
         if (c == '\0')
             return -1;
+        out -= c == '\n' && out > 0 && text[out - 1] == '\r';
         text[out++] = c;
     }
     text[out] = '\0';
