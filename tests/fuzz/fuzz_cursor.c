@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "scheduler/gallery/meaning/mixed.h"
 #include "storage/ledger/gallery/question.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -50,6 +51,19 @@ static void check_ours(const uint8_t *data, size_t size)
     fuzz_require(read_place(numbers[4], cursor, &back) != 0);
 }
 
+/* Likewise of a list by words and meaning. */
+static void check_mixed(const char *text)
+{
+    static const char id[] = "0123456789abcdef";
+    char again[KILN_GALLERY_CURSOR_MAX];
+    uint32_t offset;
+    if (kiln_mixed_cursor_read(text, id, &offset)) {
+        kiln_mixed_cursor_write(again, id, offset);
+        fuzz_require(strcmp(again, text) == 0);
+        fuzz_require(!kiln_mixed_cursor_read(text, "0123456789abcdee", &offset));
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct kiln_gallery_place place;
@@ -60,6 +74,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         write_place(7, &place, again);
         fuzz_require(strcmp(again, text) == 0);
     }
+    check_mixed(text);
     if (kiln_gallery_moment_valid(text))
         fuzz_require(strspn(text, "0123456789/:,") == strlen(text));
     free(text);

@@ -253,10 +253,14 @@ static void words_and_meaning_are_one_list(void **state)
     assert_int_equal(list(mixed, "brass lamp table", next.newer, &page), 2);
     assert_true(hits[0].job == first[0] && hits[1].job == first[1]);
 
-    static const char *const wrong[] = {"m0123456789abcdef-2", "m", "x", "m-1"};
+    char odd[KILN_GALLERY_CURSOR_MAX]; /* of this list, and not as it is written */
+    snprintf(odd, sizeof odd, "%.18s+2", next.newer);
+    const char *const wrong[] = {"m0123456789abcdef-2", "m", "x", "m-1", odd, next.newer};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        const struct kiln_gallery_query query = {
+        struct kiln_gallery_query query = {
             .filter = all, .words = "brass lamp table", .cursor = wrong[i], .rows_max = 2};
+        if (wrong[i] == next.newer) /* of another set of levels, which would show what is hidden */
+            query.filter.level_max = all.level_max ? 0 : KILN_SAFETY_EXPLICIT;
         uint32_t count = 0;
         assert_int_equal(
             kiln_mixed_list(mixed, session, &query, take_tile, &count, &page, &rig.err),

@@ -100,26 +100,31 @@ static int name_list(const struct kiln_gallery_query *query, char ret[ID + 1],
     return 0;
 }
 
-/* "m<list>-<offset>" */
+void kiln_mixed_cursor_write(char out[KILN_GALLERY_CURSOR_MAX], const char *id, uint32_t offset)
+{
+    snprintf(out, KILN_GALLERY_CURSOR_MAX, "%c%s-%u", KILN_MIXED_CURSOR, id, offset);
+}
+
+bool kiln_mixed_cursor_read(const char *cursor, const char *id, uint32_t *ret_offset)
+{
+    const size_t len = strlen(id);
+    if (cursor[0] != KILN_MIXED_CURSOR || strncmp(cursor + 1, id, len) != 0 ||
+        cursor[1 + len] != '-')
+        return false;
+    const char *offset = cursor + len + 2;
+    const size_t digits = strspn(offset, "0123456789");
+    *ret_offset = (uint32_t)strtoul(offset, NULL, 10);
+    return digits > 0 && digits <= 6 && !offset[digits] && (offset[0] != '0' || digits == 1);
+}
+
 static int read_cursor(const char *cursor, const char *id, uint32_t *ret_offset,
                        struct kiln_error *err)
 {
-    char of[ID + 1];
-    int end = 0;
     *ret_offset = 0;
-    if (!cursor || !*cursor)
-        return 0;
-    if (cursor[0] != KILN_MIXED_CURSOR ||
-        sscanf(cursor + 1, "%16[0-9a-f]-%6u%n", of, ret_offset, &end) != 2 || cursor[1 + end] ||
-        strcmp(of, id) != 0)
-        return kiln_fail(err, KILN_BAD_INPUT,
-                         "this page belongs to another search; begin with its first page");
-    return 0;
-}
-
-static void write_cursor(char out[KILN_GALLERY_CURSOR_MAX], const char *id, uint32_t offset)
-{
-    snprintf(out, KILN_GALLERY_CURSOR_MAX, "%c%s-%u", KILN_MIXED_CURSOR, id, offset);
+    return !cursor || !*cursor || kiln_mixed_cursor_read(cursor, id, ret_offset)
+               ? 0
+               : kiln_fail(err, KILN_BAD_INPUT,
+                           "this page belongs to another search; begin with its first page");
 }
 
 /* --- making a list -------------------------------------------------------------------------- */
@@ -261,11 +266,12 @@ int kiln_mixed_list(struct kiln_mixed *mixed, struct kiln_ledger *session,
     ret->searched_back_to_ms = list.searched_back_to_ms;
     ret->no_words = list.no_words;
     if (offset + count < list.count)
-        write_cursor(ret->older, id, offset + count);
+        kiln_mixed_cursor_write(ret->older, id, offset + count);
     else
         memcpy(ret->older, list.older, sizeof ret->older);
     if (offset > 0)
-        write_cursor(ret->newer, id, offset > query->rows_max ? offset - query->rows_max : 0);
+        kiln_mixed_cursor_write(ret->newer, id,
+                                offset > query->rows_max ? offset - query->rows_max : 0);
     return 0;
 }
 

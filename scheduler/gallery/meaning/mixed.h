@@ -18,6 +18,11 @@
 
 struct kiln_mixed;
 
+/* A cursor: the list's id, hexadecimal digits, and where its page begins: "m<id>-<offset>".  Read
+ * only if it is of this list and as it was written. */
+void kiln_mixed_cursor_write(char out[KILN_GALLERY_CURSOR_MAX], const char *id, uint32_t offset);
+bool kiln_mixed_cursor_read(const char *cursor, const char *id, uint32_t *ret_offset);
+
 int kiln_mixed_new(struct kiln_meaning *meaning, struct kiln_mixed **ret,
                    struct kiln_error *err) KILN_MUST_CHECK;
 void kiln_mixed_free(struct kiln_mixed *mixed); /* accepts NULL */

@@ -162,6 +162,11 @@ int kiln_gallery_ask_read(const struct kiln_gallery_app *app, const struct kiln_
         !(goes_on && ret->query.cursor[0] != KILN_MIXED_CURSOR) &&
         !kiln_query_is_exact(ret->query.words))
         ret->mixed = kiln_keeper_mixed(app->keeper);
+    if (goes_on && ret->query.words && ret->query.cursor[0] == KILN_MIXED_CURSOR && !ret->mixed &&
+        kiln_keeper_waits(app->keeper))
+        return kiln_fail(err, KILN_STALE,
+                         "the gallery has been started again and is preparing this search; try "
+                         "again in a few seconds");
     if (ret->mixed || (sort && sort[0] == 'r' && ret->query.words))
         ret->query.order = KILN_GALLERY_RELEVANCE;
     return 0;
@@ -308,11 +313,11 @@ void kiln_gallery_ask_form(const struct kiln_gallery_ask *ask, const struct kiln
     add_input(ask, "size", "Size",
               "placeholder=\"1024x768\" inputmode=\"numeric\" pattern=\"[0-9]+x[0-9]+\"", out);
     add_select(ask, "aspect", "Shape", shapes, out);
-    add_input(ask, "lora", "LoRA", "maxlength=\"64\"", out);
-    add_input(ask, "style", "Style", "maxlength=\"64\"", out);
-    add_input(ask, "model", "Model", "maxlength=\"64\"", out);
-    add_input(ask, "batch", "Batch", "maxlength=\"128\"", out);
-    add_input(ask, "tenant", "Tenant", "maxlength=\"64\"", out);
+    add_input(ask, "lora", "LoRA", "maxlength=\"64\" list=\"names-lora\"", out);
+    add_input(ask, "style", "Style", "maxlength=\"64\" list=\"names-style\"", out);
+    add_input(ask, "model", "Model", "maxlength=\"64\" list=\"names-model\"", out);
+    add_input(ask, "batch", "Batch", "maxlength=\"128\" list=\"names-batch\"", out);
+    add_input(ask, "tenant", "Tenant", "maxlength=\"64\" list=\"names-tenant\"", out);
     add_input(ask, "from", "From", "type=\"date\"", out);
     add_input(ask, "to", "Until", "type=\"date\"", out);
     add_select(ask, "mode", "Made", made, out);

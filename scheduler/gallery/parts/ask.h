@@ -22,7 +22,8 @@ int kiln_gallery_ask_list(const struct kiln_gallery_ask *ask, struct kiln_ledger
                           struct kiln_error *err) KILN_MUST_CHECK;
 
 /* Fills a query from the arguments of an address; the filter never shows more than the server may.
- * KILN_BAD_INPUT names the argument. */
+ * KILN_BAD_INPUT names the argument.  KILN_STALE: the list goes on by meaning, which a gallery that
+ * was started a moment ago has not opened yet. */
 int kiln_gallery_ask_read(const struct kiln_gallery_app *app, const struct kiln_web_args *args,
                           struct kiln_gallery_ask *ret, struct kiln_error *err) KILN_MUST_CHECK;
 
@@ -36,7 +37,8 @@ bool kiln_gallery_is_filter(const char *text, size_t len);
     "size, aspect, lora, style, model, batch, tenant, from, to, mode, safety, starred and same"
 /* How many filters are set, the words not counted. */
 int kiln_gallery_ask_filters(const struct kiln_gallery_ask *ask);
-/* The filters as a form, and those that are set as links that remove them. */
+/* The filters as a form, with the names of names.c if they are on the page, and those that are set
+ * as links that remove them. */
 void kiln_gallery_ask_form(const struct kiln_gallery_ask *ask, const struct kiln_gallery_app *app,
                            struct kiln_text *out);
 void kiln_gallery_ask_chips(const struct kiln_gallery_ask *ask, struct kiln_text *out);

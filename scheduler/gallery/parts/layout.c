@@ -58,7 +58,10 @@ void kiln_gallery_begin(struct kiln_web_visit *visit, const struct kiln_gallery_
     if (head->feed)
         kiln_text_printf(out,
                          "<link rel=\"alternate\" type=\"application/rss+xml\" "
-                         "title=\"Newest pictures\" href=\"/feed.xml%s%s\">",
+                         "title=\"%s\" href=\"/feed.xml%s%s\">",
+                         head->words      ? "Newest pictures of this search, by words"
+                         : head->feed[0] ? "Newest pictures of this list"
+                                         : "Newest pictures",
                          head->feed[0] ? "?" : "", head->feed);
     kiln_text_printf(out, "<script src=\"%s\" defer></script></head><body>",
                      app->assets[KILN_ASSET_SCRIPT].path);
@@ -125,7 +128,7 @@ static const char *advice_of(unsigned status, int code)
 {
     if (status == 503 && code == KILN_FULL)
         return "Too many people are searching at this moment. Try again in a few seconds.";
-    if (status == 503)
+    if (status == 503 && code != KILN_STALE)
         return "The ledger does not answer. Rendering is not affected by this page; "
                "<code>kiln doctor</code> says what is wrong.";
     if (status == 401)
@@ -138,9 +141,11 @@ static const char *words_of(unsigned status, const struct kiln_error *err)
 {
     if (status == 503 && err->code == KILN_FULL)
         return "too many requests are waiting for the ledger";
-    if (status == 503)
+    if (status == 503 && err->code != KILN_STALE)
         return "the ledger does not answer";
-    return status >= 500 ? "the gallery could not make this page; its log says why" : err->text;
+    return status >= 500 && err->code != KILN_STALE
+               ? "the gallery could not make this page; its log says why"
+               : err->text;
 }
 
 static void fail_as_json(struct kiln_web_visit *visit, const struct kiln_error *err)
@@ -170,7 +175,7 @@ void kiln_gallery_fail(struct kiln_web_visit *visit, const struct kiln_error *er
     kiln_text_printf(out, "<div class=\"say\"><h1>%s</h1>", title);
     if (advice)
         kiln_text_printf(out, "<p>%s</p>", advice);
-    if (status != 401 && status != 503) {
+    if (!advice) {
         char words[KILN_ERROR_TEXT_MAX];
         snprintf(words, sizeof words, "%s", words_of(status, err));
         if (words[0] >= 'a' && words[0] <= 'z')
