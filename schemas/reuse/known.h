@@ -1,4 +1,5 @@
-/* known.h - a noun of a prompt that a model's own word lists lack. */
+/* known.h - what a model's own word lists say of a text: a noun that they lack, and whether they
+ * have any word of it. */
 #ifndef KILN_REUSE_KNOWN_H
 #define KILN_REUSE_KNOWN_H
 
@@ -12,5 +13,10 @@
  * nouns here: they may be anything.  KILN_BAD_INPUT: not UTF-8 or too long. */
 int kiln_reuse_unknown_noun(const struct kiln_reuse_words *words, const char *prompt,
                             char ret[KILN_NOUN_MAX], struct kiln_error *err) KILN_MUST_CHECK;
+/* Whether the text has a word or phrase that a list of the model's own gives a meaning: a colour, a
+ * thing, a place, and not words that say nothing, such as "picture of".  KILN_BAD_INPUT likewise.
+ */
+int kiln_reuse_has_own(const struct kiln_reuse_words *words, const char *text, bool *ret,
+                       struct kiln_error *err) KILN_MUST_CHECK;
 
 #endif

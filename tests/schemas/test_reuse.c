@@ -11,6 +11,7 @@
 #include "schemas/limits.h"
 #include "schemas/reuse/canonical.h"
 #include "schemas/reuse/guard.h"
+#include "schemas/reuse/known.h"
 
 static struct kiln_reuse_words *words;
 
@@ -389,6 +390,22 @@ static void a_model_brings_its_own_meanings(void **state)
     assert_judged("a crimson ring", "a red hoop", KILN_REUSE_REWORDED);
     words = general;
     assert_none("a crimson ring", "a red hoop");
+    static const struct {
+        const char *text;
+        bool own;
+    } texts[] = {{"something crimson at night", true},
+                 {"two hoops", true},
+                 {"A Hoop", true},
+                 {"a bright red", true},
+                 {"xylophone", false},
+                 {"", false},
+                 {"blue elephants", false},
+                 {"please draw", false}};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        bool has = !texts[i].own;
+        assert_int_equal(kiln_reuse_has_own(own, texts[i].text, &has, &err), 0);
+        assert_int_equal(has, texts[i].own);
+    }
     assert_int_equal(kiln_reuse_words_add(own, "\n[color]\n", &err), KILN_BAD_INPUT);
     assert_string_equal(err.text, "word lists, line 2: unknown section [color]");
     kiln_reuse_words_free(own);

@@ -11,6 +11,7 @@
 #include "schemas/clock.h"
 #include "schemas/telemetry/log.h"
 #include "schemas/telemetry/metrics.h"
+#include "storage/formats/card/model_words.h"
 #include "storage/ledger/ledger.h"
 
 #define OPEN_AFTER_MS 30000
@@ -29,6 +30,7 @@ struct kiln_keeper {
     _Atomic bool wanted;
     _Atomic int state;
     struct kiln_embedder *embedder; /* of the thread that follows, from here to mixed */
+    struct kiln_reuse_words *words; /* of a model with a head; NULL: there is none */
     struct kiln_meaning *meaning;
     struct kiln_ledger *reader, *writer;
     bool loaded;
@@ -56,6 +58,7 @@ void kiln_keeper_free(struct kiln_keeper *keeper)
     kiln_mixed_free(keeper->mixed);
     kiln_meaning_close(keeper->meaning);
     kiln_embedder_close(keeper->embedder);
+    kiln_reuse_words_free(keeper->words);
     kiln_ledger_close(keeper->reader), kiln_ledger_close(keeper->writer);
     free(keeper);
 }
@@ -104,6 +107,10 @@ static int open_all(struct kiln_keeper *keeper, struct kiln_error *err)
     if (code == 0)
         code = kiln_meaning_open(kiln_config_text(keeper->config, KILN_KEY_POOL), keeper->embedder,
                                  &keeper->meaning, err);
+    if (code == 0 && kiln_embedder_info(keeper->embedder)->learned) {
+        keeper->words = kiln_model_words_own(kiln_config_text(keeper->config, KILN_KEY_MODEL));
+        kiln_meaning_limit(keeper->meaning, keeper->words);
+    }
     return code;
 }
 

@@ -46,6 +46,11 @@ void kiln_meaning_close(struct kiln_meaning *m)
     free(m);
 }
 
+void kiln_meaning_limit(struct kiln_meaning *m, const struct kiln_reuse_words *words)
+{
+    m->words = words;
+}
+
 static int load_picture(void *arg, const struct kiln_prompt_picture *p, struct kiln_error *err)
 {
     return kiln_world_put_picture(arg, p, err);

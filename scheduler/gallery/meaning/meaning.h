@@ -13,6 +13,7 @@
 #define KILN_GALLERY_MEANING_H
 
 #include "pipeline/embed/embedder.h"
+#include "schemas/reuse/lexicon.h"
 #include "storage/ledger/gallery/gallery.h"
 
 #define KILN_MEANING_HITS_MAX 1000
@@ -25,6 +26,9 @@ struct kiln_meaning_scratch; /* memory of one searching thread */
 int kiln_meaning_open(const char *pool, const struct kiln_embedder *embedder,
                       struct kiln_meaning **ret, struct kiln_error *err) KILN_MUST_CHECK;
 void kiln_meaning_close(struct kiln_meaning *meaning); /* accepts NULL */
+/* Before the first search: the lists of a model whose embedder was trained on no other words.  A
+ * text without any of them finds nothing, since its vector would be near to anything.  Borrowed. */
+void kiln_meaning_limit(struct kiln_meaning *meaning, const struct kiln_reuse_words *words);
 
 /* --- the keeper ------------------------------------------------------------------------------- */
 /* All pictures and vectors of the ledger; what was in memory before stays searchable until the end

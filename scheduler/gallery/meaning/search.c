@@ -5,6 +5,7 @@
 
 #include "pipeline/embed/captions/token_rows.h"
 #include "scheduler/gallery/meaning/world.h"
+#include "schemas/reuse/known.h"
 #include "schemas/text/text.h"
 
 #define SPREADS 3       /* above the usual score: what is alike by its vector, */
@@ -225,9 +226,12 @@ int kiln_meaning_search(struct kiln_meaning *m, struct kiln_meaning_scratch *s,
 {
     uint64_t sketch[KILN_SKETCH_WORDS];
     struct kiln_vector_query query = {.query = s->query, .sketch = sketch, .count = count};
+    bool says = true;
     *ret = (struct kiln_meaning_found){0};
-    int code = embed_query(m, s, text, err);
-    if (code != 0)
+    int code = m->words ? kiln_reuse_has_own(m->words, text, &says, err) : 0;
+    if (code == 0 && says)
+        code = embed_query(m, s, text, err);
+    if (code != 0 || !says)
         return code;
     kiln_vector_encode_query(m->coder, s->vector, s->query, &query.scale, sketch);
     ret->known = query.scale > 0;
