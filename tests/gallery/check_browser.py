@@ -75,6 +75,10 @@ with Browser() as browser:
             check(page.until("document.querySelector('dialog').open"), "Enter opens")
         check(not audit.moves(page), f"{key} moves: {audit.moves(page)}")
 
+    page = browser.page(1280, 900)
+    page.open(BASE + "/show?q=red")
+    check(page.until("location.search != '?q=red'", 20), "the slide show does not go on by itself")
+
     # --- the picture in README is made by its script, and looks like the page of today ---
     made = Path("screenshot.webp")
     subprocess.run([sys.executable, DEMO / "screenshot.py", BASE + "/", made], check=True, timeout=300,
@@ -253,4 +257,24 @@ with Browser() as browser:
     count = len(page("DOM.querySelectorAll", nodeId=root, selector=".grid .tile a")["nodeIds"])
     check(count == 48, f"{count} tiles without scripts")
     check(page("DOM.querySelector", nodeId=root, selector="a[rel=next]")["nodeId"], "a link to the next page")
+
+    def find(selector):
+        root = page("DOM.getDocument", depth=1)["root"]["nodeId"]
+        return page("DOM.querySelector", nodeId=root, selector=selector)["nodeId"]
+
+    def send(selector, text=""):
+        """Types into a field of the page, or presses a button, and waits for the page that follows."""
+        page("DOM.focus", nodeId=find(selector))
+        page("Input.insertText", text=text)
+        browser.events.clear()
+        page.key("Enter")
+        browser.wait(page.session, "Page.loadEventFired")
+        return page("DOM.getOuterHTML", nodeId=find("main"))["outerHTML"]
+
+    check("<bdi>okapi</bdi>" in (text := send("#q", "okapi")) and "a late nude okapi" in text, "a search by its form")
+    page("DOM.setAttributeValue", nodeId=find(".filters"), name="open", value="")
+    check("No picture matches" in (text := send("#f-size", "64x64")) and "Size: <bdi>64x64" in text, "a filter by its form")
+    page.open(f"{BASE}/p/{EVIL}")
+    check("Remove star" in send(".star button"), "a star by its form")
+    check("Remove star" not in send(".star button"), "and its removal")
 finish("accessibility, looks, motion, keys, focus, scrolling and coming back")

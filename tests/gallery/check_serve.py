@@ -12,7 +12,8 @@ import xml.dom.minidom
 from web import Description, ask, check, finish
 
 EVIL = int(os.environ["EVIL"])
-PICTURES = int(os.environ["PICTURES"])
+PICTURES = int(os.environ["PICTURES"])  # of the batch "first"
+MODEL = os.environ["MODEL"]
 PROMPT = "<script>alert(1)</script> \"star\" & 'ring' \u202eabc\u0007 end"
 EVERYWHERE = {
     "x-content-type-options": "nosniff",
@@ -54,7 +55,7 @@ def jobs_of(answer):
 
 # --- the list: all pictures, each once, over pages ---
 front = check_page("/")
-seen, path, pages = [], "/", 0
+seen, path, pages = [], "/?batch=first", 0
 while path and pages < 20:
     page = check_page(path)
     seen += jobs_of(page)
@@ -68,7 +69,8 @@ tile = re.search(r'<li class="tile r(\d+)[^"]*"><a href="/p/\d+"[^>]*><img [^>]*
 for need in ('width="', 'height="', 'srcset="', 'sizes="', 'alt="Prompt: ', 'decoding="async"'):
     check(need in tile, f"a tile lacks {need}")
 check(re.search(r' k\d+[ "]', tile.split(">")[0]), f"a tile without the colour of its placeholder: {tile}")
-large = ask("/?aspect=tall").text
+large_page = ask("/?aspect=tall")
+large = large_page.text
 for what, text in (("a tile", large), ("the picture", ask(re.search(r'href="(/p/\d+)"', large).group(1)).text)):
     sources = re.search(r' srcset="([^"]*)"', text).group(1).split(", ")
     names = [re.fullmatch(r"/o/\d+/([a-z0-9]+)-\S+ \d+w", source) for source in sources]
@@ -79,13 +81,20 @@ check('loading="lazy"' in front.text, "later pictures are lazy")
 
 # --- words and filters ---
 for query, count in (("q=red", None), ("q=red+star", 1), ("batch=first", PICTURES), ("size=512x768", 1), ("aspect=tall", 1), ("aspect=wide", 0), ("starred=1", 0),
-                     ("mode=exact", PICTURES), ("from=2000-01-01", PICTURES), ("to=2000-01-01", 0),
-                     ("tenant=default&batch=first&mode=exact", PICTURES), ("q=zebra", 0)):
-    answer = check_page(f"/v1/pictures?limit=200&{query}")
+                     ("mode=exact", PICTURES + 10), ("mode=coarse", 2), ("from=2000-01-01", PICTURES + 12), ("to=2000-01-01", 0),
+                     ("tenant=default&batch=first&mode=exact", PICTURES), ("q=zebra", 0),
+                     ("lora=ink", 4), ("lora=ink&q=cup", 2), ("lora=paper", 0), ("style=watercolor", 1), ("tenant=zoe", 4),
+                     (f"model={MODEL}&limit=1", 1), ("model=nonesuch", 0)):
+    answer = check_page(f"/v1/pictures?{query}" + ("" if "limit" in query else "&limit=200"))
     found = len(json.loads(answer.text)["pictures"])
     check(found == count if count is not None else found > 1, f"{query}: {found} pictures")
     check_page(f"/?{query}")
 check_page("/?batch=none", 404)
+for name, values in (("lora", ["ink"]), ("style", ["watercolor"]), ("tenant", ["default", "zoe"]), ("batch", ["first", "grid"])):
+    proposed = re.search(rf'<datalist id="names-{name}">(.*?)</datalist>', front.text).group(1)
+    check(all(f'<option value="{value}">' in proposed for value in values), f"{name}: {proposed}")
+    check(f'list="names-{name}"' in front.text, f"the field of {name} has no list")
+check("No picture passes these filters" in ask("/?aspect=wide").text, "filters that nothing passes")
 for query in ("size=4", "aspect=round", "mode=x", "from=2026-13-01", "from=2026-02-30", "safety=x",
               "starred=yes", "same=zz", "sort=up", "c=forged", "c=" + "A" * 500, "q=%ff", "q=a%00b",
               "q=" + "a" * 257, "batch=" + "b" * 300):
@@ -134,6 +143,24 @@ check_page("/show?q=zebra")
 both = check_page(f"/compare?a={EVIL}&b={EVIL - 1}")
 check("differs" in both.text and both.text.count("<img ") == 2, "two pictures compared")
 check_page("/compare")
+choice = check_page(f"/compare?a={EVIL}")
+check("There are none" in choice.text, "a picture without variants")
+for batch, x, y, cells in (("grid", "steps", "seed", 4), ("grid-loras", "loras", "prompt", 4), ("grid-modes", "mode", "prompt", 4)):
+    table = check_page(f"/sheet?batch={batch}&x={x}&y={y}")
+    check(table.text.count("<td><a href=") == cells == table.text.count("<img "), f"{batch}: {table.text.count('<img ')} cells")
+check(all(f'<th scope="col" dir="auto">{name}</th>' in check_page("/sheet?batch=grid-loras&x=loras&y=prompt").text
+          for name in ("ink:0.5", "ink:1")), "scales of a LoRA")
+check(all(f'<th scope="col" dir="auto">{name}</th>' in table.text for name in ("exact", "coarse=4+3")), "exact and coarse")
+for key in re.findall(r'<option value="(\w+)"', ask("/sheet").text):
+    check_page(f"/sheet?batch=grid&x={key}&y=prompt")
+check('href="/sheet?batch=grid"' in ask("/?batch=grid").text, "a batch's list leads to its sheet")
+boxes = check_page("/?q=%22a+box%22")
+stack = re.search(r'data-job="(\d+)"><img.*?class="stack"><span aria-hidden="true">4<', boxes.text)
+check(stack and jobs_of(boxes) == [int(stack.group(1))], "four pictures of a prompt are a stack")
+choice = check_page(f"/compare?a={stack.group(1)}")
+choices = [html.unescape(path) for path in re.findall(r'<a href="(/compare[?]a=\d+&amp;b=\d+)"><img', choice.text)]
+check(len(choices) == 3 and ask(choices[0]).text.count("<img ") == 2, f"variants to compare with: {choices}")
+check(f'href="/compare?a={stack.group(1)}">Compare with a variant' in ask(f"/p/{stack.group(1)}").text, "variants can be compared")
 check_page("/compare?a=x", 400)
 check_page("/compare?a=999999&b=1", 404)
 feed = xml.dom.minidom.parseString(check_page("/feed.xml?q=red").body)
@@ -209,8 +236,11 @@ check(ask(url, headers={"Range": "bytes=0-1", "If-Range": '"other"'}).status == 
 same = ask(url, headers={"If-None-Match": file["ETag"]})
 check(same.status == 304 and same.raw_body == b"" and same["Content-Length"] == str(size), "304 of a file")
 check(ask(url, method="HEAD")["Content-Length"] == str(size), "HEAD of a file")
-saved = ask(url + "?save=1")
-check(saved["Content-Disposition"].startswith(f'attachment; filename="kiln-{EVIL}-'), "to be saved")
+tall = jobs_of(large_page)[0]
+downloads = re.findall(r'<a download href="([^"]+)"', ask(f"/p/{tall}").text)
+check(len(downloads) == 4, f"full, 512, 256 and the latent: {downloads}")
+for path in downloads:
+    check(ask(path)["Content-Disposition"].startswith(f'attachment; filename="kiln-{tall}-'), f"{path}: to be saved")
 latent = re.search(r'href="(/o/[^"?]+\.zst)\?save=1"', page.text).group(1)
 check(ask(latent).body[:4] == b"\x28\xb5\x2f\xfd", "a latent file")
 check(ask(url.replace(f"/o/{EVIL}/", f"/o/{EVIL - 1}/")).status == 404, "the file of another job")

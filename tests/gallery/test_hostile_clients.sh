@@ -30,11 +30,13 @@ took=$(($(date +%s) - began))
 quick=$(page "$style")$(page "$picture")
 json=$(page /v1/pictures)
 for i in $(seq 100); do # more than there is room for
-    curl -s -o /dev/null --max-time 60 "http://127.0.0.1:$GALLERY_PORT/p/1" &
+    curl -s -o /dev/null -D "head.$i" --max-time 60 "http://127.0.0.1:$GALLERY_PORT/p/1" &
     clients[i]=$!
 done
 kill -CONT "${hung[@]}"
 wait "${clients[@]}"
+refused=$(grep -l '^HTTP/1.1 503' head.* | head -1)
+[ -n "$refused" ] && grep -qi '^Retry-After: [1-9]' "$refused" || die "none of a hundred is told to come later: $(cat head.1)"
 [ "$status" = 503 ] || die "a hanging ledger: $status"
 [ "$took" -le 40 ] || die "it took $took s to say that the ledger hangs"
 [ "$quick" = 200200 ] || die "style and a known picture while the ledger hangs: $quick"

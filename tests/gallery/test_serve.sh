@@ -7,18 +7,26 @@ source "$source_dir/tests/gallery/lib.sh"
 cat >jobs.jsonl <<'EOF'
 {"prompt": "a {red|blue|green|yellow|purple|orange} {star|circle|square|ring|heart|moon|arrow|flower}", "size": "64x64"}
 {"prompt": "a tall tree", "size": "512x768", "custom_id": "tall"}
+{"prompt": "a bowl", "size": "64x64", "style": "watercolor"}
 {"prompt": "<script>alert(1)</script> \"star\" & 'ring' \u202eabc\u0007 end", "size": "64x64", "custom_id": "evil"}
 EOF
 gallery_stack
+# Sheets over two settings: steps and seeds, scales of a LoRA and prompts, exact and coarse.
+printf '{"prompt": "a box", "size": "64x64", "steps": %d, "seed": %d, "tenant": "zoe"}\n' 1 1 1 2 2 1 2 2 >grid.jsonl
+printf '{"prompt": "a %s", "size": "64x64", "seed": 1, "steps": 1, "loras": "ink:%s"}\n' cup 0.5 cup 1 jug 0.5 jug 1 >grid-loras.jsonl
+printf '{"prompt": "a %s", "size": "512x512", "seed": 1, "steps": 7, "coarse": "%s"}\n' can off can 4+3 tin off tin 4+3 >grid-modes.jsonl
+for batch in grid grid-loras grid-modes; do ok kiln enqueue $batch.jsonl --batch $batch; done
 fill first jobs.jsonl
-EVIL=$(sql "SELECT id FROM job WHERE custom_id = 'evil'") PICTURES=$(sql "SELECT count(*) FROM image")
-export EVIL PICTURES
-[ "$PICTURES" = 50 ] || die "$PICTURES pictures"
+for batch in grid grid-loras grid-modes; do ok kiln wait $batch --timeout 60; done
+EVIL=$(sql "SELECT id FROM job WHERE custom_id = 'evil'") MODEL=$(sql "SELECT min(model_name) FROM image")
+PICTURES=$(sql "SELECT count(*) FROM image i JOIN batch b ON b.id = i.batch_id WHERE b.name = 'first'")
+export EVIL PICTURES MODEL
+[ "$PICTURES" = 51 ] || die "$PICTURES pictures"
 
 metrics_port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
 serve --gallery-metrics-port "$metrics_port"
-until_sql "SELECT count(*) FROM gallery_text" 50
-until_sql "SELECT count(*) FROM gallery_picture" 50 # pages show their colours
+until_sql "SELECT count(*) FROM gallery_text" 63
+until_sql "SELECT count(*) FROM gallery_picture" 63 # pages show their colours
 python3 "$source_dir/tests/gallery/check_serve.py" || die "see above"
 
 # The log has paths and no queries; the page of metrics counts.
@@ -107,8 +115,8 @@ fails 64 kiln gallery serve --limit 2
 # What is hidden leaves no trace: not in a sheet's axes, and a child does not name its parent.
 printf '%s\n' '{"prompt": "an open door", "size": "64x64"}' \
     '{"prompt": "a locked door", "size": "64x64", "custom_id": "locked"}' >doors.jsonl
-serve
-page() { curl -sS --max-time 60 "http://127.0.0.1:$GALLERY_PORT/$1"; }
+serve --gallery-embedder none
+page() { curl -sS --max-time 60 "http://127.0.0.1:$GALLERY_PORT/$1" "${@:2}"; }
 fill doors doors.jsonl
 page 'sheet?batch=doors' | grep -q 'a locked door' || die "the sheet has no prompts"
 LOCKED=$(sql "SELECT id FROM job WHERE custom_id = 'locked'")
@@ -127,6 +135,11 @@ sql "UPDATE image SET safety_flag = NULL WHERE job_id = $OPEN; UPDATE image SET 
 ! page 'sheet?batch=doors' | grep -q 'a locked door' || die "the sheet names a hidden prompt"
 ! page "p/$OPEN" | grep -q 'Made from' || die "the page names a hidden parent"
 page "p/$OPEN" | grep -q 'Began from</dt><dd>a stored latent, saved 0.75 of 1 steps' || die "the page names a hidden donor"
+page help | grep -q 'no embedder is set' || die "nobody says that words alone are searched"
+page '?q=door' | grep -q 'pictures\?, by words alone</p>' || die "the list does not say so"
+curl -sS --max-time 60 -H 'Sec-Fetch-Site: same-origin' -d "job=$OPEN&on=1" "http://127.0.0.1:$GALLERY_PORT/star"
+ok kiln favourite ls --json
+json_lines out.txt "$OPEN in [each['job'] for each in d]"
 found() { page 'v1/pictures?q=door' | grep -q 'an open door'; }
 soon found || die "the follower does not read the words"
 ok kiln gallery export door --out doors
@@ -136,15 +149,20 @@ wait "$gallery" || die "ended with $?"
 
 # By meaning, once somebody has searched (test_meaning.c has what is found).
 serve --gallery-embedder "$source_dir/tests/golden/embed/potion"
+beyond='?q=tall+tree&c=m0123456789abcdef-48' # a page of a list by meaning, from before a restart
+[ "$(page "$beyond" -o page.txt -D head.txt -w '%{http_code}')" = 503 ] || die "not prepared: $(cat head.txt)"
+grep -qi '^Retry-After: ' head.txt && says 'preparing this search' page.txt
 page 'v1/pictures?q=tall+tree' >words.json
 means() { page help | grep -q 'whose prompts mean the same'; }
 soon means || die "no search by meaning: $(cat serve.log)"
+[ "$(page "$beyond" -o page.txt -w '%{http_code}')" = 400 ] || die "the page of another search"
 until_sql "SELECT count(DISTINCT prompt_hash) = (SELECT count(*) FROM gallery_vector WHERE recipe LIKE 'static-%') FROM image" t
 page 'v1/pictures?q=tall+tree' >meaning.json
 grep -q '"prompt":"a tall tree"' words.json || die "not found by words: $(cat words.json)"
 grep -q '"prompt":"a tall tree"' meaning.json || die "not found: $(cat meaning.json)"
 page '?q=tall+tree' >front.html
-grep -q 'by words and by meaning' front.html || die "the page does not say how it searched"
+grep -q '>1 picture has the words; best matches, by words and by meaning<' front.html || die "how it searched: $(grep 'class="count"' front.html)"
+grep -q 'title="Newest pictures of this search, by words" href="/feed.xml?q=tall%20tree">' front.html || die "the feed's title: $(grep alternate front.html)"
 grep -q 'href="/feed.xml?q=tall%20tree">Feed, by words<' front.html || die "the feed: $(grep feed.xml front.html)"
 page '?q=qqqq+zzzz' >front.html
 grep -q 'No picture has every word, and no prompt means the same' front.html || die "nothing: $(grep 'class="say"' front.html)"
@@ -170,6 +188,10 @@ crimson() { page 'v1/pictures?q=a+crimson+disc' | grep -q '"prompt":"a red disc"
 soon crimson || die "not found: $(page 'v1/pictures?q=a+crimson+disc')"
 page '?q=a+crimson+disc' >front.html
 grep -q 'No picture has every word; the prompts of these mean something alike' front.html || die "what was found by meaning alone"
+for words in xylophone tax+return+2019 blood+pressure my+grandmother; do # of no list of this model
+    page "?q=$words" >front.html
+    grep -q 'No picture has every word, and no prompt means the same' front.html || die "$words finds: $(grep -o 'alt="[^"]*' front.html)"
+done
 page 'v1/pictures?q=qqqq' >none.json
 echo '{"prompt": "a qqqq", "size": "64x64"}' >late.jsonl
 fill late late.jsonl

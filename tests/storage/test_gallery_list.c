@@ -215,6 +215,36 @@ static void filters_narrow(void **state)
     assert_int_equal(shown(&query), 0);
 }
 
+static int note_name(void *arg, const char *filter, const char *name, struct kiln_error *err)
+{
+    struct kiln_text *names = arg;
+    (void)err;
+    kiln_text_printf(names, "%s=%s;", filter, name);
+    return 0;
+}
+
+static void filters_have_names(void **state)
+{
+    (void)state;
+    struct kiln_gallery_query query = everything();
+    struct kiln_text all = {0}, one = {0}, hidden = {0};
+    kiln_test_ok(kiln_gallery_names(session, &query.filter, 30, note_name, &all, &rig.err),
+                 rig.err);
+    static const char *const names[] = {"lora=ink;", "style=noir;", "tenant=bob;", "batch=early;"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        assert_non_null(strstr(all.at, names[i]));
+    assert_null(strstr(all.at, "=;"));
+    kiln_test_ok(kiln_gallery_names(session, &query.filter, 1, note_name, &one, &rig.err), rig.err);
+    const char *tenant = strstr(one.at, "tenant=");
+    assert_non_null(tenant);
+    assert_null(strstr(tenant + 1, "tenant="));
+    query.filter.level_max = -1, query.filter.show_unchecked = false; /* nothing is shown */
+    kiln_test_ok(kiln_gallery_names(session, &query.filter, 30, note_name, &hidden, &rig.err),
+                 rig.err);
+    assert_null(hidden.at);
+    kiln_text_release(&all), kiln_text_release(&one);
+}
+
 static void a_cursor_belongs_to_its_query(void **state)
 {
     (void)state;
@@ -498,6 +528,7 @@ int main(void)
         cmocka_unit_test(pages_follow_each_other_both_ways),
         cmocka_unit_test(a_tile_says_what_the_page_needs),
         cmocka_unit_test(filters_narrow),
+        cmocka_unit_test(filters_have_names),
         cmocka_unit_test(a_cursor_belongs_to_its_query),
         cmocka_unit_test(a_picture_has_everything),
         cmocka_unit_test(a_stack_is_the_newest_of_its_prompt_that_is_shown),

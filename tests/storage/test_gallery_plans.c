@@ -184,6 +184,12 @@ static void look_at_fingerprints(uint64_t last)
                  rig.err);
 }
 
+static int ignore_name(void *arg, const char *filter, const char *name, struct kiln_error *err)
+{
+    (void)arg, (void)filter, (void)name, (void)err;
+    return 0;
+}
+
 static void every_question_finds_its_index(void **state)
 {
     (void)state;
@@ -199,6 +205,7 @@ static void every_question_finds_its_index(void **state)
     kiln_test_ok(kiln_gallery_picture(session, &filter, job, ignore_picture, NULL, &rig.err),
                  rig.err);
     kiln_test_ok(kiln_gallery_children(session, &filter, job, 24, ignore, NULL, &rig.err), rig.err);
+    kiln_test_ok(kiln_gallery_names(session, &filter, 30, ignore_name, NULL, &rig.err), rig.err);
     review_all();
     look_at_fingerprints(job);
     char *log = kiln_test_postgres_log(rig.stack);
@@ -232,6 +239,7 @@ static void every_question_finds_its_index(void **state)
     expect(log, "SELECT i.safety_score", "image_prompt_hash", "Seq Scan on image");
     expect(log, "SELECT i.safety_score", "job_parent", "Seq Scan on job");
     expect(log, "SELECT c.id FROM job c JOIN image v", "job_parent", "Seq Scan on job");
+    expect(log, "WITH newest AS MATERIALIZED", "Backward using image_pkey", "Seq Scan on image");
     /* Those of the background, in a session with generic plans. */
     static const char *const pages[] = {
         "FROM (SELECT * FROM (SELECT job_id, pool FROM image WHERE job_id <",

@@ -81,6 +81,15 @@ int kiln_troubles_look_at(struct kiln_cli *cli, struct kiln_ledger *ledger, cons
                           const struct kiln_needed *needed, struct kiln_roster *ret_roster,
                           struct kiln_error *ret_bus, struct kiln_troubles *ret,
                           struct kiln_error *err) KILN_MUST_CHECK;
+/* The pause of all queued jobs of a batch, as a sentence; "" while one of them is not paused.  batch
+ * NULL: the pause of everything. */
+int kiln_troubles_pause(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *batch,
+                        char *out, size_t size, struct kiln_error *err) KILN_MUST_CHECK;
+/* Calls each with a sentence about every pause of the pool: of people, of closed windows, of used-up
+ * quotas. */
+int kiln_troubles_pauses(struct kiln_cli *cli, struct kiln_ledger *ledger,
+                         void (*each)(void *arg, const char *text), void *arg,
+                         struct kiln_error *err) KILN_MUST_CHECK;
 
 /* On stdout, two lines each: what it is, and what to do; for a view that lists the pauses. */
 void kiln_troubles_print(const struct kiln_cli *cli, const struct kiln_troubles *troubles);

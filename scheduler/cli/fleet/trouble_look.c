@@ -65,9 +65,8 @@ static int note_held(void *arg, const struct kiln_waiting_row *sort, struct kiln
     return 0;
 }
 
-/* "" while a job of the batch is not paused; batch NULL: while not everything is. */
-static int find_pause(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *batch,
-                      char *out, size_t size, struct kiln_error *err)
+int kiln_troubles_pause(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *batch,
+                        char *out, size_t size, struct kiln_error *err)
 {
     struct kiln_pauses pauses = {0};
     struct held held = {.pauses = &pauses};
@@ -85,6 +84,29 @@ static int find_pause(struct kiln_cli *cli, struct kiln_ledger *ledger, const ch
     }
     kiln_pauses_release(&pauses);
     return rc;
+}
+
+struct each_text {
+    void (*each)(void *arg, const char *text);
+    void *arg;
+};
+
+static int tell_pause(void *arg, const struct kiln_pause *pause, struct kiln_error *err)
+{
+    const struct each_text *to = arg;
+    char text[KILN_PAUSE_NAME_MAX + 512];
+    (void)err;
+    kiln_pause_text(pause, text, sizeof text);
+    to->each(to->arg, text);
+    return 0;
+}
+
+int kiln_troubles_pauses(struct kiln_cli *cli, struct kiln_ledger *ledger,
+                         void (*each)(void *arg, const char *text), void *arg,
+                         struct kiln_error *err)
+{
+    struct each_text to = {each, arg};
+    return kiln_ledger_pauses(ledger, kiln_pool(cli), false, tell_pause, &to, err);
 }
 
 /* --- the bus ---------------------------------------------------------------------------------- */
@@ -177,7 +199,7 @@ int kiln_troubles_look_at(struct kiln_cli *cli, struct kiln_ledger *ledger, cons
 {
     char paused[PAUSED_MAX] = "";
     struct kiln_trouble_facts facts = {.paused = paused, .of_pool = true, .needed = needed};
-    int rc = find_pause(cli, ledger, batch, paused, sizeof paused, err);
+    int rc = kiln_troubles_pause(cli, ledger, batch, paused, sizeof paused, err);
     return rc ? rc : look_fleet(cli, ledger, &facts, ret_roster, ret_bus, ret, err);
 }
 
@@ -190,7 +212,7 @@ int kiln_troubles_look(struct kiln_cli *cli, struct kiln_ledger *ledger, const c
     struct kiln_roster roster = {0};
     struct kiln_error bus;
     struct kiln_trouble_facts facts = {.paused = paused, .of_pool = !batch, .needed = &needed};
-    int rc = find_pause(cli, ledger, batch, paused, sizeof paused, err);
+    int rc = kiln_troubles_pause(cli, ledger, batch, paused, sizeof paused, err);
     if (rc == 0)
         rc = batch ? kiln_ledger_waiting_models(ledger, pool, batch, note_model, &needed, err)
                    : kiln_ledger_groups(ledger, pool, note_group, &needed, err);

@@ -1,4 +1,5 @@
 /* compare.c - /compare?a=ID&b=ID: two pictures side by side, and the settings in which they differ.
+ * Without b: the variants of a, to choose one.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -32,6 +33,7 @@ static const char *const labels[ROWS] = {"Prompt", "Negative prompt", "Size",  "
 struct side {
     struct kiln_web_visit *visit;
     uint64_t job;
+    char prompt_hash[65];
     struct kiln_text values[ROWS], image;
 };
 
@@ -53,6 +55,7 @@ static int read_side(void *arg, const struct kiln_gallery_picture *picture, stru
     char loras[KILN_LORA_SET_MAX];
     (void)err;
     add_image(side, &picture->tile);
+    snprintf(side->prompt_hash, sizeof side->prompt_hash, "%s", picture->tile.prompt_hash);
     kiln_lora_set_text(job->loras, job->lora_count, loras, sizeof loras);
     kiln_text_puts(&side->values[PROMPT], job->prompt);
     kiln_text_puts(&side->values[NEGATIVE], job->negative_prompt);
@@ -110,6 +113,34 @@ static void add_form(struct kiln_text *out, uint64_t a)
                         "<p class=\"check\"><button>Compare</button></p></form>");
 }
 
+/* --- choosing the second one ------------------------------------------------------------------ */
+
+static int add_variant(void *arg, const struct kiln_gallery_tile *tile, struct kiln_error *err)
+{
+    struct kiln_gallery_grid *grid = arg;
+    return tile->job == grid->beside ? 0 : kiln_gallery_grid_add(grid, tile, err);
+}
+
+static int add_variants(const struct side *side, struct kiln_error *err)
+{
+    struct kiln_gallery_query query = {.filter = kiln_gallery_all(kiln_gallery_app(side->visit)),
+                                       .rows_max = KILN_GALLERY_TILES};
+    struct kiln_text *out = &side->visit->reply.body;
+    struct kiln_gallery_grid grid;
+    struct kiln_gallery_page page;
+    query.filter.prompt_hash = side->prompt_hash;
+    kiln_text_printf(out,
+                     "<section class=\"related\"><h2>Variants of picture %" PRIu64
+                     " <small>choose one to compare</small></h2>",
+                     side->job);
+    kiln_gallery_grid_begin(&grid, side->visit, "Variants");
+    grid.beside = side->job;
+    int rc = kiln_gallery_list(side->visit->session, &query, add_variant, &grid, &page, err);
+    kiln_gallery_grid_end(&grid);
+    kiln_text_puts(out, grid.count ? "</section>" : "<p>There are none.</p></section>");
+    return rc;
+}
+
 static int read_id(struct kiln_web_visit *visit, const char *name, uint64_t *ret,
                    struct kiln_error *err)
 {
@@ -129,8 +160,10 @@ int kiln_gallery_compare(struct kiln_web_visit *visit, struct kiln_error *err)
     int rc = read_id(visit, "a", &sides[0].job, err);
     rc = rc ? rc : read_id(visit, "b", &sides[1].job, err);
     bool both = sides[0].job && sides[1].job;
-    for (int i = 0; rc == 0 && both && i < 2; i++)
-        rc = kiln_gallery_picture(visit->session, &filter, sides[i].job, read_side, &sides[i], err);
+    for (int i = 0; rc == 0 && i < 2; i++)
+        rc = !sides[i].job ? 0
+                           : kiln_gallery_picture(visit->session, &filter, sides[i].job, read_side,
+                                                  &sides[i], err);
     if (rc == 0) {
         kiln_gallery_begin(
             visit, &(struct kiln_gallery_page_head){.title = "Compare two pictures", .wide = true});
@@ -142,6 +175,8 @@ int kiln_gallery_compare(struct kiln_web_visit *visit, struct kiln_error *err)
             add_table(out, sides);
         }
         add_form(out, sides[0].job);
+        if (sides[0].job && !both)
+            rc = add_variants(&sides[0], err);
         kiln_gallery_end(visit);
     }
     for (int i = 0; i < 2; i++) {

@@ -1,16 +1,16 @@
-/* fleet.c - /fleet: what is in the way, jobs by state, why jobs failed, workers, and groups of
- * waiting jobs; read-only.
+/* fleet.c - /fleet: what is in the way, jobs by state, why jobs failed, workers, pauses, and groups
+ * of waiting jobs; read-only.
  *
  * What is in the way and which workers live is found as for `kiln status`
  * (scheduler/cli/fleet/trouble.h), which asks Redis as well.  So one request at a time looks, and
  * others get at once what the last one wrote.
  */
 #include <inttypes.h>
-#include <pthread.h>
 
 #include "scheduler/cli/fleet/trouble.h"
 #include "scheduler/gallery/pages/site.h"
 #include "scheduler/gallery/parts/html.h"
+#include "scheduler/gallery/parts/kept.h"
 #include "scheduler/gallery/parts/layout.h"
 #include "schemas/clock.h"
 #include "storage/ledger/read/ops.h"
@@ -139,6 +139,24 @@ static int add_groups(struct kiln_web_visit *visit, struct groups *groups, struc
     return rc;
 }
 
+static void add_pause(void *arg, const char *text)
+{
+    struct table *table = arg;
+    kiln_text_puts(table->out, table->rows++ ? "<li>" : "<h2>Paused</h2><ul><li>");
+    kiln_html(table->out, text);
+    kiln_text_puts(table->out, "</li>\n");
+}
+
+/* Writes nothing if nothing is paused. */
+static int add_pauses(struct kiln_web_visit *visit, struct kiln_text *out, struct kiln_error *err)
+{
+    struct table table = {.out = out};
+    int rc =
+        kiln_troubles_pauses(kiln_gallery_app(visit)->cli, visit->session, add_pause, &table, err);
+    kiln_text_puts(out, table.rows ? "</ul>" : "");
+    return rc;
+}
+
 static void add_counts(struct kiln_text *out, const struct kiln_counts *counts)
 {
     kiln_text_puts(out, "<h2>Jobs</h2><dl class=\"keys\">");
@@ -227,6 +245,7 @@ static int look(struct kiln_web_visit *visit, struct kiln_text *out, struct kiln
         add_counts(out, &counts);
         rc = counts.at[KILN_JOB_FAILED] ? add_causes(visit, out, err) : 0;
         add_workers(out, &roster, &bus);
+        rc = rc ? rc : add_pauses(visit, out, err);
         kiln_text_add(out, waiting.at, waiting.len);
         out->failed = out->failed || waiting.failed;
     }
@@ -235,50 +254,19 @@ static int look(struct kiln_web_visit *visit, struct kiln_text *out, struct kiln
     return rc;
 }
 
-static struct {
-    pthread_mutex_t mutex;
-    int64_t due_ms;        /* of the next look */
-    bool looking;          /* a request does; none waits for it */
-    struct kiln_text text; /* of the last look; empty before the first, and after one that failed */
-} seen = {.mutex = PTHREAD_MUTEX_INITIALIZER};
-
-/* Adds what the last look wrote; false: this request has to look. */
-static bool add_seen(struct kiln_text *out)
-{
-    pthread_mutex_lock(&seen.mutex);
-    const bool fresh = seen.text.at && (seen.looking || kiln_clock_ms() < seen.due_ms);
-    if (fresh)
-        kiln_text_add(out, seen.text.at, seen.text.len);
-    seen.looking = seen.looking || !fresh;
-    pthread_mutex_unlock(&seen.mutex);
-    return fresh;
-}
-
-/* Takes text over as the last look. */
-static void keep_seen(struct kiln_text *text)
-{
-    pthread_mutex_lock(&seen.mutex);
-    kiln_text_release(&seen.text);
-    seen.text = *text;
-    seen.due_ms = kiln_clock_ms() + LOOK_MS;
-    seen.looking = false;
-    pthread_mutex_unlock(&seen.mutex);
-}
-
 int kiln_gallery_fleet(struct kiln_web_visit *visit, struct kiln_error *err)
 {
+    static struct kiln_gallery_kept seen = KILN_GALLERY_KEPT;
     struct kiln_text *out = &visit->reply.body, text = {0};
     int rc = 0;
     kiln_gallery_begin(
         visit, &(struct kiln_gallery_page_head){.title = "Fleet", .here = "fleet", .wide = true});
     kiln_text_puts(out, "<h1>Fleet</h1>");
-    if (!add_seen(out)) {
+    if (!kiln_gallery_kept_add(&seen, out)) {
         rc = look(visit, &text, err);
-        kiln_text_add(out, text.at, text.len);
-        out->failed = out->failed || text.failed;
-        if (rc || text.failed)
+        if (rc)
             kiln_text_release(&text);
-        keep_seen(&text);
+        kiln_gallery_keep(&seen, &text, LOOK_MS, out);
     }
     if (rc == 0)
         kiln_gallery_end(visit);

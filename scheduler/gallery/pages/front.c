@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "scheduler/cli/fleet/trouble.h"
 #include "scheduler/gallery/pages/site.h"
 #include "scheduler/gallery/parts/ask.h"
 #include "scheduler/gallery/parts/batch.h"
@@ -15,6 +16,7 @@
 #define BAR_HEIGHT 36
 #define ASIDE_MS 10 /* for the count, and for the days: less than for the pictures */
 #define DAY_MS (24 * 3600 * 1000LL)
+#define SEE_NEWEST "<a href=\"/\">see the newest pictures</a>"
 
 /* --- the histogram ---------------------------------------------------------------------------- */
 
@@ -74,20 +76,25 @@ static int add_count(struct kiln_web_visit *visit, const struct kiln_gallery_ask
 {
     struct kiln_text *out = &visit->reply.body;
     struct kiln_gallery_query query = ask->query;
-    if (ask->mixed) {
-        kiln_text_puts(out, "<p class=\"count\" role=\"status\">best matches, by words and by "
-                            "meaning</p>");
-        return 0;
-    }
     uint32_t count = 0;
     bool more = false;
     query.budget_ms = ASIDE_MS;
+    query.order = KILN_GALLERY_NEWEST, query.cursor = NULL;
     int rc = kiln_gallery_count(visit->session, &query, &count, &more, err);
     if (rc)
         return rc;
+    const bool one = count == 1 && !more;
     kiln_text_puts(out, "<p class=\"count\" role=\"status\">");
-    kiln_html_count(out, count);
-    kiln_text_printf(out, "%s %s", more ? "+" : "", count == 1 && !more ? "picture" : "pictures");
+    if (!ask->mixed || count > 0) {
+        kiln_html_count(out, count);
+        kiln_text_printf(out, "%s %s", more ? "+" : "", one ? "picture" : "pictures");
+    }
+    if (ask->mixed && count > 0)
+        kiln_text_puts(out, one ? " has the words; " : " have the words; ");
+    if (ask->mixed)
+        kiln_text_puts(out, "best matches, by words and by meaning");
+    else if (ask->query.words && !kiln_keeper_mixed(kiln_gallery_app(visit)->keeper))
+        kiln_text_puts(out, ", by words alone");
     kiln_text_puts(out, "</p>");
     return 0;
 }
@@ -115,21 +122,30 @@ static int add_better(struct kiln_web_visit *visit, const struct kiln_gallery_as
     return rc;
 }
 
-/* Nothing was found. */
-static int add_nothing(struct kiln_web_visit *visit, const struct kiln_gallery_ask *ask,
+/* Nothing was found.  ended: the batch, if one is asked for. */
+static int add_nothing(struct kiln_web_visit *visit, const struct kiln_gallery_ask *ask, bool ended,
                        struct kiln_error *err)
 {
     struct kiln_text *out = &visit->reply.body;
-    bool asked = ask->query.words || kiln_gallery_ask_filters(ask) > 0;
+    const int filters = kiln_gallery_ask_filters(ask);
+    const bool asked = ask->query.words || filters > 0;
+    const bool batch = filters == 1 && ask->query.filter.batch && !ask->query.words;
     kiln_text_puts(out, "<div class=\"say\">");
-    kiln_text_puts(out, asked ? "<h2>No picture matches</h2>" : "<h2>No pictures yet</h2>");
+    kiln_text_puts(out, !asked || (batch && !ended) ? "<h2>No pictures yet</h2>"
+                        : batch                     ? "<h2>No pictures</h2>"
+                                                    : "<h2>No picture matches</h2>");
     int rc = ask->query.words ? add_better(visit, ask, err) : 0;
-    if (asked)
-        kiln_text_printf(out,
-                         "<p>%s Remove a word or a filter, or <a href=\"/\">see the newest "
-                         "pictures</a>.</p>",
+    if (ask->query.words)
+        kiln_text_printf(out, "<p>%s Remove a word or a filter, or " SEE_NEWEST ".</p>",
                          ask->mixed ? "No picture has every word, and no prompt means the same."
                                     : "Every word must be in the prompt or a name.");
+    else if (batch)
+        kiln_text_puts(out, ended ? "<p>This batch has ended without a picture that is shown.</p>"
+                                  : "<p>No picture of this batch is rendered yet. Pictures appear "
+                                    "here by themselves.</p>");
+    else if (asked)
+        kiln_text_puts(out, "<p>No picture passes these filters. Remove a filter, or " SEE_NEWEST
+                            ".</p>");
     else
         kiln_text_puts(out, "<p>Pictures appear here as soon as they are rendered. "
                             "<code>kiln enqueue FILE</code> sends the first prompts.</p>");
@@ -208,6 +224,11 @@ static void add_ways(const struct kiln_gallery_ask *ask, struct kiln_text *out)
         kiln_gallery_ask_write(ask, NULL, "&amp;", out);
         kiln_text_printf(out, "\">%s</a></li>", ways[i][1]);
     }
+    if (ask->query.filter.batch) {
+        kiln_text_puts(out, "<li><a href=\"/sheet?batch=");
+        kiln_url(out, ask->query.filter.batch);
+        kiln_text_puts(out, "\">Sheet</a></li>");
+    }
     kiln_text_puts(out, "</ul>");
 }
 
@@ -226,15 +247,43 @@ static int read_grid(struct kiln_web_visit *visit, const struct kiln_gallery_ask
     return rc;
 }
 
+struct batch_top {
+    struct kiln_text *out;
+    bool waits, ended;
+};
+
 static int each_batch(void *arg, const struct kiln_batch_row *batch, struct kiln_error *err)
 {
+    struct batch_top *top = arg;
     (void)err;
-    kiln_gallery_batch_progress(arg, batch);
+    top->ended = kiln_batch_ended(batch);
+    top->waits = batch->jobs.at[KILN_JOB_QUEUED] > 0 && !batch->jobs.at[KILN_JOB_ASSIGNED];
+    kiln_gallery_batch_progress(top->out, batch);
     return 0;
 }
 
+/* How far the batch is, and the pause of all jobs that are left. */
+static int add_batch(struct kiln_web_visit *visit, const char *batch, bool *ret_ended,
+                     struct kiln_error *err)
+{
+    struct kiln_gallery_app *app = kiln_gallery_app(visit);
+    struct kiln_text *out = &visit->reply.body;
+    struct batch_top top = {.out = out};
+    char pause[KILN_PAUSE_NAME_MAX + 600] = "";
+    int rc = kiln_ledger_batches(visit->session, app->pool, batch, each_batch, &top, err);
+    *ret_ended = top.ended;
+    if (rc == 0 && top.waits)
+        rc = kiln_troubles_pause(app->cli, visit->session, batch, pause, sizeof pause, err);
+    if (pause[0]) {
+        kiln_text_puts(out, "<div class=\"hint why\"><p>Its jobs wait: ");
+        kiln_html(out, pause);
+        kiln_text_puts(out, ". <a href=\"/fleet\">See the fleet</a></p></div>");
+    }
+    return rc;
+}
+
 static int add_top(struct kiln_web_visit *visit, const struct kiln_gallery_ask *ask,
-                   struct kiln_error *err)
+                   bool *ret_ended, struct kiln_error *err)
 {
     struct kiln_text *out = &visit->reply.body;
     struct days *days = calloc(1, sizeof *days);
@@ -247,10 +296,10 @@ static int add_top(struct kiln_web_visit *visit, const struct kiln_gallery_ask *
     add_ways(ask, out);
     kiln_text_puts(out, "</div>");
     if (rc == 0 && ask->query.filter.batch)
-        rc = kiln_ledger_batches(visit->session, ask->query.filter.pool, ask->query.filter.batch,
-                                 each_batch, out, err);
+        rc = add_batch(visit, ask->query.filter.batch, ret_ended, err);
     kiln_gallery_ask_chips(ask, out);
-    kiln_gallery_ask_form(ask, kiln_gallery_app(visit), out);
+    rc = rc ? rc : kiln_gallery_add_names(visit, err);
+    kiln_gallery_ask_form(ask, kiln_gallery_app(visit), out); /* the days go beside it */
     if (rc == 0)
         rc = kiln_gallery_days(visit->session, &query, note_day, days, &back_to, err);
     if (rc == 0)
@@ -274,6 +323,7 @@ int kiln_gallery_front(struct kiln_web_visit *visit, struct kiln_error *err)
     struct kiln_gallery_grid grid;
     struct kiln_gallery_page page = {0};
     struct kiln_text *out = &visit->reply.body, tiles = {0}, feed = {0};
+    bool ended = false;
     int rc = kiln_gallery_ask_read(kiln_gallery_app(visit), visit->args, &ask, err);
     stack_variants(visit->args, &ask);
     if (rc == 0)
@@ -300,11 +350,11 @@ int kiln_gallery_front(struct kiln_web_visit *visit, struct kiln_error *err)
     if (ask.query.cursor)
         kiln_text_puts(out, "</div>"), kiln_gallery_ask_chips(&ask, out);
     else
-        rc = add_top(visit, &ask, err);
+        rc = add_top(visit, &ask, &ended, err);
     if (rc == 0 && grid.count > 0 && page.no_words && !ask.query.cursor)
         rc = add_no_words(visit, &ask, err);
     if (rc == 0 && grid.count == 0 && !page.older[0])
-        rc = add_nothing(visit, &ask, err);
+        rc = add_nothing(visit, &ask, ended, err);
     else
         kiln_text_add(out, tiles.at ? tiles.at : "", tiles.len);
     kiln_text_release(&tiles);

@@ -1,6 +1,7 @@
 /* related.c - see related.h. */
 #include "scheduler/gallery/pages/related.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -138,7 +139,7 @@ int kiln_gallery_add_related(struct kiln_web_visit *visit, uint64_t job, const c
     struct related related = {
         .visit = visit, .filter = kiln_gallery_all(kiln_gallery_app(visit)), .job = job};
     const struct kiln_text *out = &visit->reply.body;
-    char more[200] = "";
+    char more[256];
     int rc = find(&related, err);
     size_t before = out->len;
     begin_section(&related, "The same picture", "an equal file, or the same prompt and settings");
@@ -148,9 +149,12 @@ int kiln_gallery_add_related(struct kiln_web_visit *visit, uint64_t job, const c
     begin_section(&related, "Variants", "the same prompt with other seeds or settings");
     if (rc == 0 && variants > 0)
         rc = add_variants(&related, prompt_hash, err);
+    int len = snprintf(more, sizeof more,
+                       "<p><a href=\"/compare?a=%" PRIu64 "\">Compare with a variant</a>", job);
     if (variants > related.count)
-        snprintf(more, sizeof more, "<p><a href=\"/?same=%s\">All %u%s variants</a></p>",
-                 prompt_hash, variants, variants >= KILN_GALLERY_COUNT_MAX ? "+" : "");
+        snprintf(more + len, sizeof more - (size_t)len,
+                 "</p><p><a href=\"/?same=%s\">All %u%s variants</a>", prompt_hash, variants,
+                 variants >= KILN_GALLERY_COUNT_MAX ? "+" : "");
     end_section(&related, before, more);
     before = out->len;
     begin_section(&related, "Near-duplicates", "pictures that look almost like this one");

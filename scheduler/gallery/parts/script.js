@@ -375,6 +375,8 @@
     for (const part of $$("[data-of]", box)) part.textContent = now[part.dataset.of].toLocaleString("en");
     Object.assign($("progress", box), { max: all || 1, value: jobs.done });
     $(".failed", box).hidden = !jobs.failed;
+    const why = $(".why");
+    if (why) why.hidden = state !== "waiting";
   };
   const watchList = () => {
     const list = new URLSearchParams(location.search), box = $(".batch"), fresh = new Set();

@@ -80,8 +80,13 @@ int kiln_gallery_grid_add(void *arg, const struct kiln_gallery_tile *tile, struc
     kiln_text_printf(out, "<li class=\"tile r%d", kiln_gallery_ratio(tile->width, tile->height));
     if (tile->colour >= 0)
         kiln_text_printf(out, " k%d", kiln_gallery_shade(tile->colour));
-    kiln_text_printf(out, "%s\"><a href=\"/p/%" PRIu64 "\" data-job=\"%" PRIu64 "\">",
-                     tile->starred ? " starred" : "", tile->job, tile->job);
+    kiln_text_puts(out, tile->starred ? " starred\">" : "\">");
+    if (grid->beside)
+        kiln_text_printf(out, "<a href=\"/compare?a=%" PRIu64 "&amp;b=%" PRIu64 "\">", grid->beside,
+                         tile->job);
+    else
+        kiln_text_printf(out, "<a href=\"/p/%" PRIu64 "\" data-job=\"%" PRIu64 "\">", tile->job,
+                         tile->job);
     add_image(grid, tile);
     kiln_text_puts(out, "<span class=\"words\" aria-hidden=\"true\" dir=\"auto\">");
     kiln_html_cut(out, tile->prompt, ALT_BYTES);

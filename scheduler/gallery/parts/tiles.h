@@ -9,6 +9,7 @@ struct kiln_gallery_grid {
     struct kiln_web_visit *visit;
     uint32_t count;
     uint64_t first, last; /* jobs */
+    uint64_t beside;      /* set after begin: tiles lead to a comparison with this job; 0: none */
 };
 
 /* "<ul ...>", tiles, "</ul>".  The first tiles load at once, the others when they come near. */

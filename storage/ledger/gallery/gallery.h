@@ -190,6 +190,15 @@ int kiln_gallery_children(struct kiln_ledger *session, const struct kiln_gallery
                           uint64_t job, uint32_t max, kiln_each_tile *each, void *arg,
                           struct kiln_error *err) KILN_MUST_CHECK;
 
+/* Calls each with values that the newest pictures have for the filters batch, lora, model, style and
+ * tenant, by filter and name: of each filter the `max` most frequent.  Of the filter only pool and
+ * levels count. */
+typedef int kiln_each_filter_name(void *arg, const char *filter, const char *name,
+                                  struct kiln_error *err);
+int kiln_gallery_names(struct kiln_ledger *session, const struct kiln_gallery_filter *filter,
+                       uint32_t max, kiln_each_filter_name *each, void *arg,
+                       struct kiln_error *err) KILN_MUST_CHECK;
+
 #define KILN_GALLERY_COUNT_MAX 1000
 /* Pictures that the query finds, up to KILN_GALLERY_COUNT_MAX; *ret_more: there are more, or the
  * budget ended before all were read. */
