@@ -321,6 +321,16 @@ static double steps_left(const struct kiln_mode *mode, uint32_t steps)
     return left > 1 ? left : 1;
 }
 
+struct kiln_mode kiln_mode_begun_at(const struct kiln_mode *own, uint32_t step, bool small)
+{
+    struct kiln_mode mode = {.kind = KILN_MODE_START_STEP};
+    if (small)
+        mode = *own;
+    mode.step = step;
+    mode.reused = true;
+    return mode;
+}
+
 double kiln_mode_begun_forwards(const struct kiln_mode *mode, uint32_t begun)
 {
     const uint32_t small = begun < mode->small ? begun : mode->small;

@@ -122,6 +122,9 @@ uint32_t kiln_mode_minor(const struct kiln_mode *mode);
 /* Whether the job needs a start. A coarse run from a donor, whose job needs none, does not count.
  */
 bool kiln_mode_starts(const struct kiln_mode *mode);
+/* The mode of a run that begins at `step` from a donor: where its job's own mode has it, at one of
+ * its small steps, else at the full size. */
+struct kiln_mode kiln_mode_begun_at(const struct kiln_mode *own, uint32_t step, bool small);
 /* The cost of a run of `steps` in forwards of the full size, for estimates before anything was
  * measured: a step at half the side counts a quarter, one at a quarter of it a sixteenth.
  * COARSE_AUTO counts as exact. */

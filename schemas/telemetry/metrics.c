@@ -147,9 +147,10 @@ const struct kiln_metric_row kiln_metric_rows[KILN_METRIC_COUNT] = {
         {"kiln_worker_saved_seconds",
          "Time of the device that these steps would have taken, at the pace of the others.",
          KILN_METRIC_OF_WORKER, NULL, NULL, stretches},
-    [KILN_METRIC_WASTED_STEPS] = {"kiln_worker_wasted_steps_total",
-                                  "Steps of runs that began from a latent and were given up.",
-                                  KILN_METRIC_OF_WORKER, NULL, NULL, NULL},
+    [KILN_METRIC_WASTED_STEPS] = {"kiln_worker_wasted_steps",
+                                  "Steps at full size of a run that began from a latent and was "
+                                  "given up.",
+                                  KILN_METRIC_OF_WORKER, NULL, NULL, steps},
     [KILN_METRIC_GALLERY_SECONDS] = {"kiln_gallery_request_seconds",
                                      "Time of requests from the header to the last byte.",
                                      KILN_METRIC_OF_GALLERY, "kind", web_kinds, answers},

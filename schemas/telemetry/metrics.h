@@ -52,7 +52,7 @@ enum kiln_metric {
     KILN_METRIC_REUSES,        /* pictures with a donor, by enum kiln_fallback of the worker */
     KILN_METRIC_SAVED_STEPS,   /* histogram: by a picture that began from its donor */
     KILN_METRIC_SAVED_SECONDS, /* histogram: the same in time of the device */
-    KILN_METRIC_WASTED_STEPS,  /* of runs from donors that were given up */
+    KILN_METRIC_WASTED_STEPS,  /* histogram: of a run from a donor that was given up */
     /* kiln-gallery */
     KILN_METRIC_GALLERY_SECONDS, /* histogram: a request, by enum kiln_web_kind */
     KILN_METRIC_GALLERY_ANSWERS, /* by the first digit of the status */

@@ -114,6 +114,8 @@ static void a_third_level_runs_at_two_sizes_of_the_card(void **state)
     assert_int_equal(batch.rest_steps, 2);
     assert_int_equal(call.steps, 6);
     assert_true(call.forwards == 2.4375);
+    assert_true(kiln_call_begun_forwards(&call, engine, 2) == 0.125);
+    assert_true(kiln_call_begun_forwards(&call, engine, 5) == 1.4375);
     assert_int_equal(call.coarse_height, 256);
     assert_int_equal(call.middle_height, 512);
     card->coarse_size_count--;
@@ -214,6 +216,10 @@ static void a_donor_of_the_small_phase_leaves_small_steps_out(void **state)
     assert_true(batch.coarse_steps == 4 && batch.coarse_skip == 1 && batch.rest_steps == 3);
     assert_true(call.steps == 6 && call.forwards == 3.75 && call.own_forwards == 4);
     assert_true(call.start_sigma == 0.875); /* of the test card: 1 - 1 / 8 */
+    assert_true(kiln_call_begun_forwards(&call, engine, 1) == 0.25);
+    assert_true(kiln_call_begun_forwards(&call, engine, 3) == 0.75);
+    assert_true(kiln_call_begun_forwards(&call, engine, 5) == 2.75);
+    assert_true(kiln_call_begun_forwards(&call, engine, 6) == call.forwards);
     /* A job that is not coarse first here has no small steps. */
     flight.assignment.mode = (struct kiln_mode){.kind = KILN_MODE_EXACT};
     batch = (DiffusionZBatch){.width = 512, .height = 512, .num_steps = 8};

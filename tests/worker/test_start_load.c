@@ -295,7 +295,7 @@ static void a_donor_is_shrunk_for_the_small_phase(void **state)
     const struct kiln_start_want want = {
         .width = 32, .height = 16, .latent_channels = 2, .latent_factor = 8};
     static const float whole[] = {0, 2, 4, 8, 2, 4, 6, 2, 1, 1, 1, 1, 1, 1, 1, 1};
-    struct kiln_start start = {.more_count = 1};
+    struct kiln_start start = {.more_count = 1, .bytes = 2 * sizeof whole};
     struct kiln_error err;
     start.latent = memcpy(malloc(sizeof whole), whole, sizeof whole);
     start.more[0] = memcpy(malloc(sizeof whole), whole, sizeof whole);
@@ -304,6 +304,7 @@ static void a_donor_is_shrunk_for_the_small_phase(void **state)
     for (int k = 0; k < 2; k++) {
         static const float shrunk[] = {2, 5, 1, 1};
         assert_memory_equal(k ? start.more[0] : start.latent, shrunk, sizeof shrunk);
+        assert_int_equal(start.bytes, 2 * sizeof shrunk);
     }
     kiln_start_release(&start);
     start = (struct kiln_start){.latent = memcpy(malloc(sizeof whole), whole, sizeof whole)};

@@ -28,14 +28,20 @@ static struct kiln_mode own_mode(const struct kiln_call *call, const struct kiln
     return kiln_model_card_mode(&engine->card, &assignment->mode, &picture);
 }
 
-/* The cost of the steps, in steps at full size. */
+static uint32_t least(uint32_t a, int32_t b)
+{
+    return a < (uint32_t)b ? a : (uint32_t)b;
+}
+
+/* The cost of the first so many steps, in steps at full size. */
 static double cost(const DiffusionZBatch *batch, uint32_t steps)
 {
     const double full = (double)batch->width * batch->height;
     const double small = (double)batch->coarse_width * batch->coarse_height;
     const double middle = (double)batch->middle_width * batch->middle_height;
-    return steps - (batch->coarse_steps - batch->coarse_skip) * (1 - small / full) -
-           batch->middle_steps * (1 - middle / full);
+    const uint32_t at_small = least(steps, batch->coarse_steps - batch->coarse_skip);
+    const uint32_t at_middle = least(steps - at_small, batch->middle_steps);
+    return steps - at_small * (1 - small / full) - at_middle * (1 - middle / full);
 }
 
 /* Fills the batch's fields for the mode; automatic: a mode that finds no small size is exact. */
@@ -66,13 +72,11 @@ int kiln_call_set_mode(struct kiln_call *call, const struct kiln_renderer *engin
     call->mode = own_mode(call, engine);
     if (call->reused_from > 0) {
         call->own_forwards = own_cost(engine, call->mode, batch);
-        if (!call->reused_coarse)
-            call->mode = (struct kiln_mode){.kind = KILN_MODE_START_STEP};
-        else if (call->mode.kind != KILN_MODE_COARSE || call->reused_from >= call->mode.small)
+        if (call->reused_coarse &&
+            (call->mode.kind != KILN_MODE_COARSE || call->reused_from >= call->mode.small))
             return kiln_fail(&call->err, KILN_INTERNAL,
                              "a run that is not coarse first has a start for its small steps");
-        call->mode.step = call->reused_from;
-        call->mode.reused = true;
+        call->mode = kiln_mode_begun_at(&call->mode, call->reused_from, call->reused_coarse);
     }
     if (!set_mode(engine, automatic, &call->mode, batch))
         return kiln_fail(&call->err, KILN_UNSUPPORTED,
@@ -93,6 +97,17 @@ int kiln_call_set_mode(struct kiln_call *call, const struct kiln_renderer *engin
     if (kiln_mode_starts(&call->mode) || call->mode.reused)
         (void)kiln_mode_sigma(engine->start_sigma(engine, batch), &call->start_sigma);
     return 0;
+}
+
+double kiln_call_begun_forwards(const struct kiln_call *call, const struct kiln_renderer *engine,
+                                uint32_t begun)
+{
+    const struct kiln_assignment *assignment = &call->flight->assignment;
+    DiffusionZBatch batch = {.width = (int32_t)assignment->width,
+                             .height = (int32_t)assignment->height};
+    struct kiln_mode mode = call->mode;
+    (void)set_mode(engine, true, &mode, &batch);
+    return cost(&batch, begun);
 }
 
 bool kiln_call_kind_of(const struct kiln_assignment *assignment, const struct kiln_job *job,

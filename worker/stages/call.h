@@ -23,9 +23,9 @@ struct kiln_call {
     uint32_t reused_from; /* the step at which all items begin from their donors; 0: they do not */
     bool reused_coarse;   /* one of the small steps of a run that is coarse first */
     enum kiln_fallback fallbacks[KILN_ASSIGN_MAX]; /* why an item with a donor does not */
-    uint32_t wasted[KILN_ASSIGN_MAX];              /* steps that were taken before it, in vain, */
-    double wasted_ms[KILN_ASSIGN_MAX];             /* and their time */
-    uint32_t donors[KILN_ASSIGN_MAX]; /* latents that each item begins from, if several */
+    double wasted[KILN_ASSIGN_MAX];    /* the cost of what was done before it, in vain, likewise */
+    double wasted_ms[KILN_ASSIGN_MAX]; /* and its time */
+    uint32_t donors[KILN_ASSIGN_MAX];  /* latents that each item begins from, if several */
     bool checked;          /* an item may be given up after its first step, and then comes again */
     struct kiln_mode mode; /* as rendered: auto is decided */
     uint32_t steps;        /* that each item takes, at all sizes with coarse first */
@@ -53,6 +53,10 @@ struct kiln_call {
  * kiln_batch_set_steps says. */
 int kiln_call_set_mode(struct kiln_call *call, const struct kiln_renderer *engine,
                        DiffusionZBatch *batch) KILN_MUST_CHECK;
+
+/* The cost of the first `begun` steps of such a call, in steps at full size. */
+double kiln_call_begun_forwards(const struct kiln_call *call, const struct kiln_renderer *engine,
+                                uint32_t begun);
 
 /* The kind of the job's calls, for their times; false: the cache never chooses a latent for it. */
 bool kiln_call_kind_of(const struct kiln_assignment *assignment, const struct kiln_job *job,

@@ -94,14 +94,14 @@ static struct kiln_portion *take_refused(struct kiln_worker *worker, struct kiln
             kiln_worker_pause(worker, 100); /* memory comes back, or the process is killed */
         struct kiln_portion_job *job = kiln_portion_add(again, call->index[i], -1);
         job->fallback = KILN_FALLBACK_UNLIKE;
-        job->wasted = (uint32_t)output->wasted;
-        /* A call's time is divided by its items, and an item's by its steps. */
-        job->wasted_ms =
-            times->denoise_ms / call->count * (call->steps ? job->wasted / (double)call->steps : 0);
+        job->wasted = kiln_call_begun_forwards(call, worker->engine, (uint32_t)output->wasted);
+        /* A call's time is divided by its items, and an item's by the cost of its steps. */
+        job->wasted_ms = times->denoise_ms / call->count *
+                         (call->forwards > 0 ? job->wasted / call->forwards : 0);
         kiln_log(KILN_LOG_INFO, "donor_refused",
                  kiln_f("job", "%" PRIu64, call->flight->assignment.jobs[call->index[i]].id),
                  kiln_f("change", "%.4g", output->change),
-                 kiln_f("wasted_steps", "%u", job->wasted));
+                 kiln_f("wasted_steps", "%.3g", job->wasted));
     }
     return again;
 }

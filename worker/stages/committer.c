@@ -104,9 +104,10 @@ static void count_reuse(const struct kiln_picture *picture)
     if (!picture->job->donor.job)
         return;
     kiln_metric_add(KILN_METRIC_REUSES, picture->fallback, 1);
-    kiln_metric_add(KILN_METRIC_WASTED_STEPS, 0, picture->wasted);
-    if (picture->wasted > 0)
+    if (picture->wasted > 0) {
+        kiln_metric_observe(KILN_METRIC_WASTED_STEPS, 0, picture->wasted);
         return;
+    }
     if (picture->own_forwards <= 0 || picture->forwards <= 0)
         return;
     kiln_metric_observe(KILN_METRIC_SAVED_STEPS, 0, saved);

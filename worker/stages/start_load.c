@@ -278,5 +278,6 @@ int kiln_donor_prepare(const struct kiln_start_want *want, struct kiln_picture_s
         if (side > 0)
             kiln_soften(*latent, channels, height, width, side);
     }
+    start->bytes = (1 + start->more_count) * (size_t)channels * height * width * sizeof(float);
     return 0;
 }

@@ -40,7 +40,8 @@ int kiln_donor_load(struct kiln_store *store, const struct kiln_latent_row *row,
 
 /* Makes of the latents of such a start what a run begins from: at the size `to`, which is that of
  * `want` or a smaller one, for the small steps of a coarse run; and softened in cells of `side`
- * values (worker/engine/soften.h), unless that is 0.  KILN_NO_MEMORY releases the start. */
+ * values (worker/engine/soften.h), unless that is 0.  Then start->bytes is what they take.
+ * KILN_NO_MEMORY releases the start. */
 int kiln_donor_prepare(const struct kiln_start_want *want, struct kiln_picture_size to,
                        uint32_t side, struct kiln_start *start,
                        struct kiln_error *err) KILN_MUST_CHECK;

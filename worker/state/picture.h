@@ -50,9 +50,9 @@ struct kiln_picture {
     double wait_ms, text_ms, denoise_ms, decode_ms;
     struct kiln_mode mode;            /* as rendered */
     enum kiln_fallback fallback;      /* why it did not begin from the job's donor */
-    uint32_t wasted;                  /* steps of a run from the donor that was given up */
+    double wasted;                    /* cost of a run from the donor that was given up, likewise */
     uint32_t steps;                   /* that the run took, at all sizes with coarse first */
-    double forwards;                  /* their cost, in steps at full size */
+    double forwards;                  /* the cost of all, in steps at full size */
     double start_sigma, own_forwards; /* of the call (stages/call.h) */
     char start[KILN_INPUT_KEY_MAX];   /* what it began from: a key or "job:17"; "": noise */
     uint32_t coarse_width, coarse_height, middle_width, middle_height;

@@ -48,7 +48,8 @@ struct kiln_portion_job {
     bool final;     /* and it is not worth another attempt */
     char reason[256];
     enum kiln_fallback fallback; /* with start -1 and code 0 */
-    uint32_t wasted;             /* with UNLIKE: the steps of the run that was given up, */
+    double wasted;               /* with UNLIKE: the cost of the run that was given up, in steps at
+                                    full size, */
     double wasted_ms;            /* and its share of the time of its call */
 };
 
