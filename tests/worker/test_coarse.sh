@@ -387,7 +387,24 @@ grep -q '^| pairs | n | full | again | donor | skip 1 |$' out || fail "columns o
 [ "$(grep -cE '^\| (same_prompt|canonical|reworded|donor_says_more) \| skip 1 \| 1.25 \| 1 \|' out)" = 4 ] || fail "cost of a small step: $(cat out)"
 grep -q '^All runs are coarse first, 2+1;' out || fail "the heading: $(cat out)"
 expect 65 "records of coarse runs" "${teleport[@]/#64/128}" --records late.jsonl
+grep -q '^Mode of the donors' out && fail "donors of another mode: $(cat out)"
 expect 64 "coarse and small" "${late[@]}" --small
+# Donors of another mode than the runs that begin from them.
+for donors in "off exact" "1+1 coarse=1+1"; do
+    expect 0 "donors ${donors% *}" "${late[@]}" --donors "${donors% *}" --count 1 --refused 0 --pools 1 --records "donors-${donors% *}.jsonl"
+    grep -q "^Mode of the donors: ${donors#* }\.$" out || fail "the donors' mode: $(cat out)"
+    expect 65 "records of donors ${donors% *}" "${late[@]}" --records "donors-${donors% *}.jsonl"
+done
+python3 - late.jsonl donors-off.jsonl donors-1+1.jsonl <<'END' || fail "donors of all modes are alike"
+import json, sys
+files = [[json.loads(line) for line in open(name)][1:] for name in sys.argv[1:]]
+def of(run): return [[(line["run"][3], line.get("features"), line.get("near")) for line in lines if line["run"][2] == run] for lines in files]
+assert of("again")[0] == of("again")[1] == of("again")[2] != [], "the targets are the same"
+for run in ("donor", "skip 1", "pool, skip 1"):
+    a, b, c = of(run)
+    assert a and a != b and b != c and a != c, run
+END
+expect 64 "donors that are coarse of exact runs" "${teleport[@]/#64/128}" --donors 1+1
 expect 64 "a mode of too many steps" "${late[@]}" --coarse 3+1
 expect 64 "a mode of too many steps" "${teleport[@]}" --modes 3+1
 grep -q -e '--modes "3+1": 3 steps before the full size, but steps is 2' err || fail "3+1: $(cat err)"

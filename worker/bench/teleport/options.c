@@ -45,6 +45,8 @@ const char kiln_teleport_usage[] =
     "  --coarse S+L           all runs are coarse first; those from donors leave out\n"
     "                         their first small steps. Goes without --small,\n"
     "                         --combine, --fit and --modes\n"
+    "  --donors off|S+L       for --coarse: how donors were rendered; off: exactly\n"
+    "                         (as all runs)\n"
     "  --combine              also from the nearest 2 and 4 of 8 donors, combined:\n"
     "                         their mean (lerp), along arcs (slerp), and along arcs\n"
     "                         in pairs (tree)\n"
@@ -92,6 +94,8 @@ static int check(const struct kiln_teleport_options *o, struct kiln_error *err)
         int code = kiln_bench_modes_check(o->modes, o->mode_count, size, o->steps, err);
         if (code == 0 && o->coarse.kind == KILN_MODE_COARSE)
             code = kiln_bench_modes_check(&o->coarse, 1, size, o->steps, err);
+        if (code == 0 && o->donors.kind == KILN_MODE_COARSE)
+            code = kiln_bench_modes_check(&o->donors, 1, size, o->steps, err);
         if (code)
             return code;
     }
@@ -100,6 +104,8 @@ static int check(const struct kiln_teleport_options *o, struct kiln_error *err)
     if (o->coarse.kind == KILN_MODE_COARSE && (o->small || o->combine || o->fit || o->mode_count))
         return kiln_fail(err, KILN_BAD_INPUT,
                          "--coarse goes without --small, --combine, --fit and --modes");
+    if (o->donors.kind == KILN_MODE_COARSE && o->coarse.kind != KILN_MODE_COARSE)
+        return kiln_fail(err, KILN_BAD_INPUT, "--donors S+L goes with --coarse");
     if (o->dtype == DIFFUSIONZ_AUTO && o->write)
         return kiln_fail(err, KILN_BAD_INPUT,
                          "--dtype auto: " KILN_MODEL_CARD
@@ -116,6 +122,8 @@ static void set_defaults(struct kiln_teleport_options *o)
             o->soften[o->soften_count++] = soften_usual[i];
     if (!o->size_count)
         o->sizes[o->size_count++] = (struct kiln_bench_size){256, 256};
+    if (o->donors.kind == KILN_MODE_COARSE_AUTO)
+        o->donors = o->coarse;
     if (o->coarse.kind == KILN_MODE_COARSE)
         o->no_fewer = true;
     else if (!o->mode_count)
@@ -130,6 +138,7 @@ int kiln_teleport_options_read(int argc, char **argv, struct kiln_teleport_optio
     struct kiln_teleport_options o = {.device = -1,
                                       .seeds = 1,
                                       .dtype = DIFFUSIONZ_BF16,
+                                      .donors.kind = KILN_MODE_COARSE_AUTO, /* not given */
                                       .count = COUNT_DEFAULT,
                                       .refused = REFUSED_DEFAULT,
                                       .pools = POOLS_DEFAULT};
@@ -148,6 +157,7 @@ int kiln_teleport_options_read(int argc, char **argv, struct kiln_teleport_optio
          sizeof *o.soften, KILN_CARD_SOFTEN},
         {"small", NULL, .to = &o.small},
         {"coarse", kiln_take_coarse, .to = &o.coarse},
+        {"donors", kiln_take_coarse, .to = &o.donors},
         {"combine", NULL, .to = &o.combine},
         {"fit", NULL, .to = &o.fit},
         {"embedder", kiln_take_text, .to = &o.embedder},

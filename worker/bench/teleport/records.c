@@ -29,7 +29,7 @@ json_t *kiln_teleport_soften(const struct kiln_teleport_bench *bench)
 static json_t *heading(const struct kiln_teleport_bench *bench)
 {
     const struct kiln_teleport_options *o = &bench->options;
-    char coarse[KILN_MODE_MAX];
+    char coarse[KILN_MODE_MAX], donors[KILN_MODE_MAX];
     json_t *ret = json_pack("{s:s, s:s, s:s, s:i, s:I, s:i, s:o, s:s}", "bench", "teleport",
                             "model", bench->pictures.hash, "pairs", bench->pairs_hash, "seeds",
                             o->seeds, "seed", (json_int_t)o->seed, "steps", o->steps, "soften",
@@ -38,6 +38,9 @@ static json_t *heading(const struct kiln_teleport_bench *bench)
         json_object_set_new(ret, "small", json_true());
     if (ret && o->coarse.kind == KILN_MODE_COARSE)
         json_object_set_new(ret, "coarse", json_string(kiln_mode_steps_text(&o->coarse, coarse)));
+    kiln_mode_text(&o->donors, donors);
+    if (ret && !kiln_mode_same(&o->donors, &o->coarse))
+        json_object_set_new(ret, "donors", json_string(kiln_mode_shown(donors)));
     return ret;
 }
 
@@ -123,7 +126,7 @@ int kiln_teleport_records_open(struct kiln_teleport_bench *bench, struct kiln_er
         kiln_records_device(bench->options.records, &bench->at);
     return kiln_records_open(&bench->records, bench->options.records, heading(bench),
                              "model, file of pairs, number of seeds or steps, seed, softening, "
-                             "size of donors, coarse steps, or device",
+                             "size or mode of donors, coarse steps, or device",
                              bench->options.report, take, bench, err);
 }
 

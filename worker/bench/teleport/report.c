@@ -201,13 +201,16 @@ void kiln_teleport_heading(const struct kiln_teleport_bench *bench)
     printf("model %s %s, device %s (%s), %s\n", bench->pictures.name, bench->pictures.hash,
            bench->at.device, bench->at.device_class, bench->at.date);
     printf("`%s`\n", o->command);
-    char coarse[KILN_MODE_MAX];
+    char coarse[KILN_MODE_MAX], donors[KILN_MODE_MAX];
     printf("pairs of %s, %d seed%s each, %d steps in full\n\n", bench->pairs_name, o->seeds,
            o->seeds == 1 ? "" : "s", o->steps);
     if (o->coarse.kind == KILN_MODE_COARSE)
         printf("All runs are coarse first, %s; those from donors leave out their first small "
                "steps.\n\n",
                kiln_mode_steps_text(&o->coarse, coarse));
+    kiln_mode_text(&o->donors, donors);
+    if (!kiln_mode_same(&o->donors, &o->coarse))
+        printf("Mode of the donors: %s.\n\n", kiln_mode_shown(donors));
     puts("A pair belongs to the class that the guard gives it; \"refused\" ones never are hits.  "
          "again: a full run with");
     puts(

@@ -61,12 +61,13 @@ static int soften(struct kiln_teleport_bench *bench, const DiffusionZBatch *batc
     return 0;
 }
 
-int kiln_teleport_render(struct kiln_teleport_bench *bench, struct kiln_picture_size size,
-                         int32_t steps, int32_t depth, bool decode, DiffusionZItem *items,
-                         int count, DiffusionZOutput *outputs, struct kiln_error *err)
+/* mode: of whole runs. */
+static int render(struct kiln_teleport_bench *bench, struct kiln_mode mode,
+                  struct kiln_picture_size size, int32_t steps, int32_t depth, bool decode,
+                  DiffusionZItem *items, int count, DiffusionZOutput *outputs,
+                  struct kiln_error *err)
 {
     const struct kiln_model_card *card = &bench->pictures.card;
-    struct kiln_mode mode = bench->options.coarse;
     DiffusionZBatch batch = {.items = items,
                              .item_count = count,
                              .width = (int32_t)size.width,
@@ -91,6 +92,14 @@ int kiln_teleport_render(struct kiln_teleport_bench *bench, struct kiln_picture_
         code = kiln_fail(err, KILN_UNSUPPORTED, "latents of more than %d channels",
                          KILN_TELEPORT_CHANNELS_MAX);
     return code;
+}
+
+int kiln_teleport_render(struct kiln_teleport_bench *bench, struct kiln_picture_size size,
+                         int32_t steps, int32_t depth, bool decode, DiffusionZItem *items,
+                         int count, DiffusionZOutput *outputs, struct kiln_error *err)
+{
+    return render(bench, bench->options.coarse, size, steps, depth, decode, items, count, outputs,
+                  err);
 }
 
 /* The latents of outputs at the size of the table. */
@@ -119,8 +128,8 @@ int kiln_teleport_render_donors(struct kiln_teleport_bench *bench,
                                 const struct kiln_teleport_table *table, DiffusionZItem *items,
                                 int count, DiffusionZOutput *outputs, struct kiln_error *err)
 {
-    int code = kiln_teleport_render(bench, table->donor, bench->options.steps, 0, false, items,
-                                    count, outputs, err);
+    int code = render(bench, bench->options.donors, table->donor, bench->options.steps, 0, false,
+                      items, count, outputs, err);
     return code || !bench->options.small ? code : enlarge(table, outputs, count, err);
 }
 
@@ -357,10 +366,12 @@ static int slice(struct group *group, int run, int at, int count, struct kiln_er
     }
     const int32_t fewer = how->kind == KILN_TELEPORT_FEWER ? how->depth : 0;
     const int32_t skip = items[0].start_latent ? how->depth : 0;
+    const struct kiln_mode mode =
+        noise == KILN_NOISE_DONOR ? bench->options.donors : bench->options.coarse;
     int code = how->kind == KILN_TELEPORT_COARSE
                    ? render_coarse(group, &how->mode, items, count, outputs, err)
-                   : kiln_teleport_render(bench, group->table->size, bench->options.steps - fewer,
-                                          skip, true, items, count, outputs, err);
+                   : render(bench, mode, group->table->size, bench->options.steps - fewer, skip,
+                            true, items, count, outputs, err);
     for (int i = 0; i < count && code == 0; i++)
         code = look(group, run, at + i, &outputs[i], err);
     for (int i = 0; i < count && code == 0 && noise == KILN_NOISE_DONOR; i++) {

@@ -50,6 +50,7 @@ struct kiln_teleport_options {
     struct kiln_mode modes[KILN_TELEPORT_MODES_MAX]; /* of coarse first */
     struct kiln_mode coarse; /* of all runs, which begin their small phase late; EXACT: they are
                                 full ones */
+    struct kiln_mode donors; /* of the donors, likewise */
     int size_count, soften_count, mode_count;
     uint32_t soften[KILN_CARD_SOFTEN]; /* as in kiln.json */
     uint64_t count, refused, pools;    /* pairs of a group at most; pools of a class */
@@ -215,7 +216,7 @@ int kiln_teleport_render(struct kiln_teleport_bench *bench, struct kiln_picture_
                          int count, DiffusionZOutput *outputs,
                          struct kiln_error *err) KILN_MUST_CHECK;
 
-/* Full runs of donors, without pictures; their latents are of the table's size. */
+/* Full runs of donors in their mode, without pictures; their latents are of the table's size. */
 int kiln_teleport_render_donors(struct kiln_teleport_bench *bench,
                                 const struct kiln_teleport_table *table, DiffusionZItem *items,
                                 int count, DiffusionZOutput *outputs,
