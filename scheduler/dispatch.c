@@ -42,7 +42,7 @@ static void choose_donors(struct kiln_leader *leader, const struct kiln_policy_p
         if (jobs[i].attempt != 1) /* a retried job runs in full: a bad donor cannot fail it twice */
             continue;
         jobs[i].donor = kiln_cache_take(leader->cache, &jobs[i], missed(pick, jobs[i].id),
-                                        minor >= KILN_MODE_MINOR_DONORS_COARSE);
+                                        minor < KILN_MODE_MINOR_DONORS_COARSE);
         if (jobs[i].donor.job) {
             at[n] = i;
             donors[n++] = jobs[i].donor.job;

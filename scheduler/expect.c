@@ -38,7 +38,8 @@ static int expect_one(void *arg, const struct kiln_job *job)
         if (expecting->ids[i] == job->id)
             expecting->told[i] = true;
     if (kiln_ms_of(CLOCK_THREAD_CPUTIME_ID) < expecting->until_ms) {
-        const struct kiln_donor donor = kiln_cache_look(leader->cache, job, NULL, &silent, &look);
+        const struct kiln_donor donor =
+            kiln_cache_look(leader->cache, job, false, NULL, &silent, &look);
         kiln_policy_expect(leader->policy, job->id, &donor, &look);
     }
     return 0;

@@ -8,9 +8,11 @@ T ?=
 SCRIPT_TESTS := $(if $(SAN),,$(sort $(wildcard tests/*/test_*.sh)))
 
 # The programs as another release would be: one with a later minor of the protocol, whose messages all
-# hold a field that is not known here, and one of another major.  tests/cli/test_upgrade.sh.
+# hold a field that is not known here, and one of another major.  tests/cli/test_upgrade.sh.  And one
+# before KILN_MODE_MINOR_DONORS_COARSE: test_small_trouble.sh.
 LATER := -UKILN_VERSION -DKILN_VERSION='"later"' -DKILN_WIRE_MINOR=99 -DKILN_WIRE_EXTRA='"\"later\":[1,{\"a\":null}],"'
 FOREIGN := -UKILN_VERSION -DKILN_VERSION='"foreign"' -DKILN_WIRE_VERSION=99
+OLDER := -UKILN_VERSION -DKILN_VERSION='"older"' -DKILN_WIRE_MINOR=16
 release_obj = $(patsubst %,$(BUILD)/obj/$(1)/%.o,$(2))
 $(BUILD)/obj/later/%.c.o: %.c
 	@mkdir -p $(@D)
@@ -18,15 +20,18 @@ $(BUILD)/obj/later/%.c.o: %.c
 $(BUILD)/obj/foreign/%.c.o: %.c
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(FOREIGN) $(CFLAGS_ALL) -MMD -MP -c $< -o $@
+$(BUILD)/obj/older/%.c.o: %.c
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) $(OLDER) $(CFLAGS_ALL) -MMD -MP -c $< -o $@
 $(BUILD)/later/kiln-scheduler: $(call release_obj,later,schemas/wire/record.c scheduler/fleet.c scheduler/answer.c) $(call obj,scheduler/main.c) $(call lib,$(USE_scheduler))
 	@mkdir -p $(@D)
 	$(call say,LINK $@)
 	$(CC) $(LDFLAGS_ALL) -pie -o $@ $^ $(SYSLIBS)
-$(BUILD)/later/kiln-worker $(BUILD)/foreign/kiln-worker: $(BUILD)/%/kiln-worker: $(BUILD)/obj/%/schemas/wire/record.c.o $(BUILD)/obj/%/worker/stages/heartbeat.c.o $(call obj,worker/main.c tests/doubles/no_diffusionz.c) $(call lib,$(USE_worker))
+$(addprefix $(BUILD)/,later/kiln-worker older/kiln-worker foreign/kiln-worker): $(BUILD)/%/kiln-worker: $(BUILD)/obj/%/schemas/wire/record.c.o $(BUILD)/obj/%/worker/stages/heartbeat.c.o $(call obj,worker/main.c tests/doubles/no_diffusionz.c) $(call lib,$(USE_worker))
 	@mkdir -p $(@D)
 	$(call say,LINK $@)
 	$(CC) $(LDFLAGS_ALL) -pie -o $@ $^ $(SYSLIBS)
-OTHER_RELEASES := $(if $(SAN),,$(BUILD)/later/kiln-scheduler $(BUILD)/later/kiln-worker $(BUILD)/foreign/kiln-worker)
+OTHER_RELEASES := $(if $(SAN),,$(BUILD)/later/kiln-scheduler $(BUILD)/later/kiln-worker $(BUILD)/older/kiln-worker $(BUILD)/foreign/kiln-worker)
 
 # Tests of the parts of pipeline/ that need no LibTorch: quick to link, and there for sanitizers too.
 TORCH_FREE := $(addprefix $(BUILD)/tests/pipeline/,test_tokenizer test_tokenizer_files test_lora test_files_without_memory test_judge_score test_detail test_graph_cache test_text_packed test_load_ring test_teleport_rule test_teleport_gate)

@@ -225,6 +225,9 @@ int kiln_bench_verb(struct kiln_cli *cli, const struct kiln_args *args)
     if (bench.repeats + bench.rewordings > 100)
         return kiln_usage(cli, "--repeats %ld and --rewordings %ld: together at most 100",
                           bench.repeats, bench.rewordings);
+    const char *mode = kiln_arg(args, "mode");
+    if (mode && (!kiln_mode_parse(mode, &bench.mode) || kiln_mode_starts(&bench.mode)))
+        return kiln_usage(cli, "--mode %s: expected coarse=auto or steps such as coarse=4+2", mode);
     bench.embedder = kiln_arg(args, "embedder");
     bench.set = kiln_arg(args, "set-dir");
     bench.fit = kiln_arg(args, "fit");

@@ -1,6 +1,6 @@
 /* stream.c - `kiln bench teleport-stream`: what the table of a model's kiln.json saves on a stream
- * of exact jobs like a gallery's, at each `alike`.  Virtual: nothing is rendered; what a hit loses
- * is what the table says, with its standard error against it.
+ * of jobs like a gallery's, at each `alike`, exact ones or (--mode) coarse first.  Virtual:
+ * nothing is rendered; what a hit loses is what the table says, with its standard error against it.
  *
  * A job repeats the prompt of an earlier job (--repeats), rewords it (--rewordings), or is new. The
  * earlier job is any with the same chance, so that prompts which were asked for often go on so:
@@ -31,6 +31,7 @@ struct prompt {
 struct stream {
     const struct kiln_model_card *card;
     struct kiln_job job;
+    uint32_t rows; /* of the table that its mode is looked up in first */
     long jobs;
     double repeats, rewordings;
     struct prompt *prompts;
@@ -65,31 +66,24 @@ static void add_donor(struct prompt *prompt)
         prompt->uses[most] = 0;
 }
 
-/* How many steps a job may skip from the donors of a prompt, of which one is then used once more.
- */
-static uint32_t skip(struct stream *s, struct prompt *from, enum kiln_reuse_class class,
-                     struct outcome *outcome)
+/* Whether a job may begin from the donors of a prompt, of which one is then used once more. */
+static bool hits(struct stream *s, struct prompt *from, enum kiln_reuse_class class,
+                 struct outcome *outcome)
 {
     const int donor = least_used(from);
     if (donor < 0)
-        return 0;
+        return false;
     const struct kiln_reuse_pool pool = {
         .class = class, .donors = from->donors, .uses = from->uses[donor]};
-    const uint32_t depth = kiln_reuse_depth(s->card, &s->job, &pool);
-    if (depth == 0)
-        return 0;
+    const struct kiln_reuse_start start = kiln_reuse_start(s->card, &s->job, &pool);
+    if (!start.row)
+        return false;
     from->uses[donor]++;
     outcome->hits[class]++;
-    for (uint32_t i = 0; i < s->card->reuse.row_count; i++) {
-        const struct kiln_card_reuse_row *row = &s->card->reuse.rows[i];
-        if (row->class != class || row->depth != depth ||
-            !kiln_card_reuse_at(row, s->job.width, s->job.height))
-            continue;
-        outcome->attributes += row->loss_attributes;
-        outcome->whole += row->loss_whole;
-        break; /* the losses of all rows of a depth are the same */
-    }
-    return depth;
+    outcome->attributes += start.row->loss_attributes;
+    outcome->whole += start.row->loss_whole;
+    outcome->steps += start.forwards;
+    return true;
 }
 
 /* The prompt of the next job. */
@@ -109,6 +103,7 @@ static uint32_t next_prompt(struct stream *s, long number, uint64_t *random, boo
 
 static void run(struct stream *s, struct outcome *outcome)
 {
+    const double own = kiln_reuse_own_forwards(s->card, &s->job);
     uint64_t random = SEED;
     *outcome = (struct outcome){0};
     s->prompt_count = 0;
@@ -120,13 +115,13 @@ static void run(struct stream *s, struct outcome *outcome)
         s->prompt_of[i] = number;
         outcome->repeats += repeat;
         s->job.seed = (uint64_t)i;
-        uint32_t depth = skip(s, prompt, KILN_REUSE_SAME_PROMPT, outcome);
-        if (depth == 0 && prompt->worded_after != number)
-            depth = skip(s, &s->prompts[prompt->worded_after], KILN_REUSE_REWORDED, outcome);
-        outcome->own += s->job.steps;
-        outcome->steps += s->job.steps - depth;
-        if (depth == 0)
-            add_donor(prompt);
+        outcome->own += own;
+        if (hits(s, prompt, KILN_REUSE_SAME_PROMPT, outcome) ||
+            (prompt->worded_after != number &&
+             hits(s, &s->prompts[prompt->worded_after], KILN_REUSE_REWORDED, outcome)))
+            continue;
+        outcome->steps += own;
+        add_donor(prompt);
     }
     outcome->attributes /= (double)s->jobs;
     outcome->whole /= (double)s->jobs;
@@ -149,10 +144,12 @@ static int run_all(const struct kiln_bench *bench, struct stream *s)
     json_t *list = json_array();
     struct outcome outcome;
     if (!bench->cli->json) {
-        printf("teleport-stream: %ld jobs of %ux%u in %u steps, %.0f %% repeats, %.0f %% "
+        char mode[KILN_MODE_MAX];
+        kiln_mode_text(&s->job.mode, mode);
+        printf("teleport-stream: %ld jobs of %ux%u in %u steps, %s, %.0f %% repeats, %.0f %% "
                "rewordings, by the table of kiln.json (%u rows)\n",
-               s->jobs, s->job.width, s->job.height, s->job.steps, 100 * s->repeats,
-               100 * s->rewordings, s->card->reuse.row_count);
+               s->jobs, s->job.width, s->job.height, s->job.steps, kiln_mode_shown(mode),
+               100 * s->repeats, 100 * s->rewordings, s->rows);
         puts("  alike  repeats  same prompt  reworded  steps saved  lost: attributes  whole "
              "prompts (points)");
     }
@@ -171,11 +168,11 @@ static int run_all(const struct kiln_bench *bench, struct stream *s)
         json_decref(list);
         return 0;
     }
-    return kiln_print_json(
-        bench->cli, json_pack("{s:s, s:I, s:I, s:f, s:f, s:I, s:o}", "bench", "teleport-stream",
-                              "jobs", (json_int_t)s->jobs, "seed", (json_int_t)SEED, "repeats",
-                              s->repeats, "rewordings", s->rewordings, "rows",
-                              (json_int_t)s->card->reuse.row_count, "alike", list));
+    return kiln_print_json(bench->cli,
+                           json_pack("{s:s, s:I, s:I, s:f, s:f, s:I, s:o}", "bench",
+                                     "teleport-stream", "jobs", (json_int_t)s->jobs, "seed",
+                                     (json_int_t)SEED, "repeats", s->repeats, "rewordings",
+                                     s->rewordings, "rows", (json_int_t)s->rows, "alike", list));
 }
 
 int kiln_bench_teleport_stream(struct kiln_bench *bench, struct kiln_error *err)
@@ -198,11 +195,14 @@ int kiln_bench_teleport_stream(struct kiln_bench *bench, struct kiln_error *err)
     free(demo);
     if (code)
         return code;
-    const struct kiln_card_reuse *reuse = &card.reuse;
+    const bool exact = bench->mode.kind == KILN_MODE_EXACT;
+    const struct kiln_card_reuse_row *rows =
+        kiln_card_reuse_rows(&card.reuse, exact ? KILN_REUSE_OWN : KILN_REUSE_COARSE, &s.rows);
     s.job = (struct kiln_job){.kind = KILN_KIND_IMAGE,
-                              .width = reuse->row_count ? reuse->rows[0].sizes[0].width_min : 256,
-                              .height = reuse->row_count ? reuse->rows[0].sizes[0].height_min : 256,
-                              .steps = reuse->steps ? reuse->steps : KILN_STEPS_DEFAULT,
+                              .width = s.rows ? rows[0].sizes[0].width_min : 256,
+                              .height = s.rows ? rows[0].sizes[0].height_min : 256,
+                              .steps = card.reuse.steps ? card.reuse.steps : KILN_STEPS_DEFAULT,
+                              .mode = bench->mode,
                               .teleport = KILN_TELEPORT_AUTO};
     s.prompts = calloc((size_t)s.jobs, sizeof *s.prompts);
     s.prompt_of = calloc((size_t)s.jobs, sizeof *s.prompt_of);

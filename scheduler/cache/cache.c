@@ -500,7 +500,7 @@ static const char *silent(struct kiln_cache *cache, const struct kiln_job *job)
     return NULL;
 }
 
-struct kiln_donor kiln_cache_look(struct kiln_cache *cache, const struct kiln_job *job,
+struct kiln_donor kiln_cache_look(struct kiln_cache *cache, const struct kiln_job *job, bool whole,
                                   const struct kiln_search_watch *watch, const char **ret_silent,
                                   struct kiln_reuse_look *ret_look)
 {
@@ -512,7 +512,7 @@ struct kiln_donor kiln_cache_look(struct kiln_cache *cache, const struct kiln_jo
     *ret_silent = silent(cache, job);
     if (!*ret_silent) {
         const struct kiln_donor_stock stock = {cache->index, cache->news, &cache->card,
-                                               cache->words};
+                                               cache->words, whole};
         const struct model *model = model_of(cache, job->model);
         const char *measured = cache->card.reuse.model; /* "": with any weights */
         for (int i = 0; i < weights_now(model) && !ret.job; i++)
@@ -564,7 +564,7 @@ bool kiln_cache_ready(struct kiln_cache *cache)
 }
 
 struct kiln_donor kiln_cache_take(struct kiln_cache *cache, const struct kiln_job *job,
-                                  const struct kiln_reuse_look *missed, bool coarse)
+                                  const struct kiln_reuse_look *missed, bool whole)
 {
     const char *reason;
     struct kiln_donor donor = {0};
@@ -574,9 +574,7 @@ struct kiln_donor kiln_cache_take(struct kiln_cache *cache, const struct kiln_jo
         return donor;
     atomic_store(&cache->asked, true);
     if (!missed || kiln_cache_outdated(cache, missed))
-        donor = kiln_cache_look(cache, job, NULL, &reason, &look);
-    if (donor.coarse && !coarse)
-        donor = (struct kiln_donor){0};
+        donor = kiln_cache_look(cache, job, whole, NULL, &reason, &look);
     if (donor.job) {
         pthread_mutex_lock(&cache->lock);
         kiln_donor_index_use(cache->index, donor.job);

@@ -42,10 +42,10 @@ int kiln_cache_load(struct kiln_cache *cache, struct kiln_ledger *ledger, const 
 
 /* The donor of a job, which counts as used; donor.job 0: none.  Of the job are read what it asks
  * for, its prompt and its size.  missed: of an earlier look that found none, or NULL; if it is not
- * outdated, that is the answer.  coarse: whether the worker can leave out small steps; one that
- * would is a miss otherwise.  Any thread. */
+ * outdated, that is the answer.  whole: the worker cannot begin at a small step of a coarse run, so
+ * such starts are not looked for.  Any thread. */
 struct kiln_donor kiln_cache_take(struct kiln_cache *cache, const struct kiln_job *job,
-                                  const struct kiln_reuse_look *missed, bool coarse);
+                                  const struct kiln_reuse_look *missed, bool whole);
 /* What is in memory.  Begins to read the donors as a job that asks does.  For the thread that tends
  * the cache. */
 enum kiln_cache_stage {
@@ -69,7 +69,7 @@ bool kiln_cache_outdated(const struct kiln_cache *cache, const struct kiln_reuse
 bool kiln_cache_ready(struct kiln_cache *cache);
 /* The same without the use.  *ret_silent: why nothing was looked for, or NULL.  watch (may be NULL)
  * is called with the lock held. */
-struct kiln_donor kiln_cache_look(struct kiln_cache *cache, const struct kiln_job *job,
+struct kiln_donor kiln_cache_look(struct kiln_cache *cache, const struct kiln_job *job, bool whole,
                                   const struct kiln_search_watch *watch, const char **ret_silent,
                                   struct kiln_reuse_look *ret_look);
 

@@ -60,15 +60,9 @@ static int tables_of(const struct kiln_model_card *card, const struct kiln_mode 
 /* What a run costs that begins at this step; INFINITY: it cannot. */
 static double forwards_from(const struct kiln_mode *own, uint32_t steps, uint32_t step, bool coarse)
 {
-    struct kiln_mode mode = *own;
+    const struct kiln_mode mode = kiln_mode_begun_at(own, step, coarse);
     const uint32_t small = own->kind == KILN_MODE_COARSE ? own->small : 0;
-    if (coarse != (step < small))
-        return INFINITY;
-    if (!coarse)
-        return steps - step;
-    mode.reused = true;
-    mode.step = step;
-    return kiln_mode_forwards(&mode, steps);
+    return coarse == (step < small) ? kiln_mode_forwards(&mode, steps) : INFINITY;
 }
 
 uint32_t kiln_reuse_classes(const struct kiln_model_card *card, const struct kiln_job *job,
@@ -124,20 +118,20 @@ static struct kiln_reuse_start cheapest(const struct kiln_model_card *card,
                                         const struct kiln_reuse_pool *pool, double variety)
 {
     const struct kiln_mode own = kiln_model_card_mode_of(card, job);
-    struct kiln_reuse_start best = {.forwards = kiln_mode_forwards(&own, job->steps)};
+    struct kiln_reuse_start best = {.forwards = kiln_mode_forwards(&own, job->steps), .own = own};
     const bool possible = card->reuse.steps == job->steps && kiln_reuse_wants(job);
     for (int t = 0; possible && t < tables_of(card, &own, pool->small); t++) {
         const enum kiln_reuse_table table = table_of(pool->small, t);
+        const bool coarse = table == KILN_REUSE_COARSE;
         uint32_t count;
         const struct kiln_card_reuse_row *rows = kiln_card_reuse_rows(&card->reuse, table, &count);
-        for (uint32_t i = 0; i < count; i++) {
-            const bool coarse = table == KILN_REUSE_COARSE;
+        for (uint32_t i = 0; i < count && !(coarse && pool->whole); i++) {
             const double forwards = forwards_from(&own, job->steps, rows[i].depth, coarse);
             const bool better =
                 forwards < best.forwards ||
                 (best.row && forwards == best.forwards && rows[i].variety > best.row->variety);
             if (better && holds(&rows[i], job, pool, variety))
-                best = (struct kiln_reuse_start){&rows[i], coarse, forwards, 0};
+                best = (struct kiln_reuse_start){&rows[i], coarse, forwards, 0, own};
         }
     }
     return best;

@@ -34,6 +34,7 @@ struct kiln_reuse_pool {
     uint32_t donors;
     uint32_t uses; /* of the one that was used least */
     bool small;    /* of the small size of coarse runs: enlarged before the run begins */
+    bool whole;    /* the run may not begin at a small step: its worker cannot */
 };
 
 /* Where a run may begin, and what it then costs. */
@@ -42,6 +43,7 @@ struct kiln_reuse_start {
     bool coarse;                           /* in its small phase */
     double forwards;                       /* of the full size */
     double mean_forwards;                  /* of jobs that differ in seed and prompt alone */
+    struct kiln_mode own;                  /* the job's own mode */
 };
 
 /* The variety that runs must leave in the mean, and each, as a share of full runs'. */

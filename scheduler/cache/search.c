@@ -93,6 +93,7 @@ struct search {
     const struct kiln_search_watch *watch;
     const char *hash;
     struct kiln_facts *facts; /* of the job's prompt, if another class than the same is measured */
+    bool whole;
     uint32_t judged, bytes;
     struct kiln_donor best;
     double forwards; /* that a run from it costs */
@@ -200,12 +201,13 @@ static void look(struct search *search, const struct kiln_donor_kind *kind, bool
         struct found *found = &founds[class];
         found->pool.class = (enum kiln_reuse_class) class;
         found->pool.small = small;
+        found->pool.whole = search->whole;
         const struct kiln_reuse_start start =
             found->pool.donors ? kiln_reuse_start(search->card, job, &found->pool)
                                : (struct kiln_reuse_start){0};
         const uint32_t depth = start.row ? start.row->depth : 0;
         if (search->watch && search->watch->pool)
-            search->watch->pool(search->watch->arg, kind, &found->pool, depth,
+            search->watch->pool(search->watch->arg, kind, &found->pool, &start,
                                 depth ? NULL : kiln_reuse_refusal(search->card, job, &found->pool));
         if (!depth || (search->best.job && start.forwards >= search->forwards))
             continue;
@@ -230,7 +232,8 @@ struct kiln_donor kiln_donor_search(const struct kiln_donor_stock *stock,
                             .words = stock->words,
                             .job = job,
                             .watch = watch,
-                            .hash = hash};
+                            .hash = hash,
+                            .whole = stock->whole};
     struct kiln_donor_kind kind = {.model = job->model,
                                    .weights = weights,
                                    .width = job->width,

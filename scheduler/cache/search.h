@@ -41,9 +41,9 @@ struct kiln_facts *kiln_donor_facts(const struct kiln_reuse_words *words, const 
 struct kiln_search_watch {
     /* A prompt that was judged; reason: why not, "" if it may be used. */
     void (*prompt)(void *arg, const char *prompt, enum kiln_reuse_class class, const char *reason);
-    /* The donors of a class, and how many steps they allow; refusal: why none, else NULL. */
+    /* The donors of a class, and where they let a run begin; refusal: why nowhere, else NULL. */
     void (*pool)(void *arg, const struct kiln_donor_kind *kind, const struct kiln_reuse_pool *pool,
-                 uint32_t depth, const char *refusal);
+                 const struct kiln_reuse_start *start, const char *refusal);
     void *arg;
 };
 
@@ -53,6 +53,7 @@ struct kiln_donor_stock {
     const struct kiln_donor_news *news; /* of its donors; NULL: not told */
     const struct kiln_model_card *card;
     const struct kiln_reuse_words *words; /* NULL: only the same prompt */
+    bool whole; /* for a worker that cannot begin at a small step (rule.h) */
 };
 
 /* The donor from which a run costs the least, of several the one in the class of most

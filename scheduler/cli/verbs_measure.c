@@ -18,6 +18,7 @@ static const struct kiln_option bench_options[] = {
      "builtin, the text encoder of the model"},
     {"repeats", "PERCENT", "teleport-stream: jobs that repeat an earlier prompt (30)"},
     {"rewordings", "PERCENT", "teleport-stream: jobs that reword one (15)"},
+    {"mode", "MODE", "teleport-stream: how its jobs are rendered, such as coarse=4+2 (exact)"},
     {"set-dir", "DIR", "routing: loras.json and the labelled prompts (tests/quality/routing)"},
     {"fit", "FILE",
      "routing: only fit the weights on dev.jsonl and write them: as C, or with --embedder DIR "
@@ -38,7 +39,9 @@ static const struct kiln_option sim_options[] = {
     {"batch", "N", "kiln: pictures of an assignment (1)"},
     {"batch-fixed", "SHARE", "of a picture's time that a batch takes once, however large (0)"},
     {"hits", "PERCENT", "jobs without LoRAs that begin from a stored latent (0)"},
-    {"depths", "LIST", "steps that these skip, with weights, such as 1:3,2:1 (1)"},
+    {"depths", "LIST",
+     "steps that these skip, with weights, such as 1:3,2:1 (1); of coarse runs small steps, as far "
+     "as they have more"},
     {"lookup-ms", "MS", "that a look-up holds up its job, hit or not (0.2)"},
     {"seed", "N", "of the noise and of the hits (0)"},
     {"schedule", "FILE", "write what every job got: worker, start, end, as CSV"},

@@ -131,14 +131,13 @@ static bool is_sought(const struct kiln_policy *p, uint32_t group)
  * small steps, at most a tenth of the run, are not taken off. */
 static void expected_mode(const struct kiln_policy_job *job, char ret[KILN_MODE_MAX])
 {
-    struct kiln_mode mode = {.kind = KILN_MODE_START_STEP};
+    struct kiln_mode mode = {.kind = KILN_MODE_EXACT};
     const char *own = job->mode ? job->mode : "";
     snprintf(ret, KILN_MODE_MAX, "%s", own);
     if (job->skip == 0 ||
         (job->skip_coarse && !(kiln_mode_parse(own, &mode) && mode.kind == KILN_MODE_COARSE)))
         return;
-    mode.step = job->skip;
-    mode.reused = true;
+    mode = kiln_mode_begun_at(&mode, job->skip, job->skip_coarse);
     kiln_mode_text(&mode, ret);
 }
 

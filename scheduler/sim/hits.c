@@ -66,9 +66,19 @@ static double tflop(struct kiln_trace_shape shape, const char *mode)
     return kiln_cost_tflop(&cost);
 }
 
+struct kiln_mode kiln_sim_hit_mode(struct kiln_trace_shape shape, uint32_t skip)
+{
+    struct kiln_mode own;
+    if (!kiln_mode_parse(shape.mode, &own))
+        own = (struct kiln_mode){.kind = KILN_MODE_EXACT};
+    if (skip == 0)
+        return own;
+    return kiln_mode_begun_at(&own, skip, own.kind == KILN_MODE_COARSE && skip < own.small);
+}
+
 double kiln_sim_left(struct kiln_trace_shape shape, uint32_t skip)
 {
-    const struct kiln_mode late = {.kind = KILN_MODE_START_STEP, .step = skip, .reused = true};
+    const struct kiln_mode late = kiln_sim_hit_mode(shape, skip);
     char text[KILN_MODE_MAX];
     if (skip == 0)
         return 1;

@@ -2,9 +2,10 @@
  *
  * A job may hit if its run could begin from a latent that the cache chooses
  * (scheduler/cache/rule.h): from noise, without LoRAs and variety.  Of these a share hits, drawn by
- * the seed alone; a hit skips one of the depths, drawn by their weights.  A depth hits nothing
- * where it would leave no step, or as much work as the job's own mode.  Each job that may hit costs
- * a look-up, also if it does not.
+ * the seed alone; a hit skips one of the depths, drawn by their weights.  A run that is coarse
+ * first leaves out so many of its small steps, if it has more than that, and else begins at the
+ * full size.  A depth hits nothing where it would leave no step, or as much work as the job's own
+ * mode.  Each job that may hit costs a look-up, also if it does not.
  *
  * The share is of hits, not of repeated prompts: which repeats find a donor that may still be used
  * is what `kiln bench teleport-stream` measures.
@@ -41,6 +42,8 @@ bool kiln_sim_may_hit(const struct kiln_trace *trace, uint32_t job);
 /* The steps that a job skips; 0: none. */
 uint32_t kiln_sim_skip(const struct kiln_trace *trace, const struct kiln_sim_hit_model *model,
                        uint64_t seed, uint32_t job);
+/* The mode of its run if it skips so many steps; 0: its own. */
+struct kiln_mode kiln_sim_hit_mode(struct kiln_trace_shape shape, uint32_t skip);
 /* What is left of its seconds if it skips so many steps: 0 .. 1. */
 double kiln_sim_left(struct kiln_trace_shape shape, uint32_t skip);
 

@@ -72,6 +72,8 @@ static int add(void *self, uint32_t job, struct kiln_error *err)
     /* Whole seconds, never more than the trace says. */
     int64_t wait_s = row->max_wait_ns / (1000 * (int64_t)NS_MS);
     wait_s = row->max_wait_ns > 0 && wait_s == 0 ? 1 : wait_s;
+    const uint32_t skip =
+        rule->world->options->known == KILN_SIM_HITS_KNOWN ? rule->world->skips[job] : 0;
     struct kiln_policy_job waiting = {
         .id = (uint64_t)job + 1,
         .batch_id = 1,
@@ -82,7 +84,8 @@ static int add(void *self, uint32_t job, struct kiln_error *err)
         .height = size.height,
         .steps = size.steps,
         .mode = kiln_trace_mode(trace, row->shape),
-        .skip = rule->world->options->known == KILN_SIM_HITS_KNOWN ? rule->world->skips[job] : 0,
+        .skip = skip,
+        .skip_coarse = skip > 0 && kiln_sim_hit_mode(size, skip).kind == KILN_MODE_COARSE,
         .priority = row->priority,
         .max_wait_s = (uint32_t)wait_s,
         .queued_ms = row->arrival_ns / NS_MS};

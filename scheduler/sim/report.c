@@ -55,13 +55,13 @@ static void fill_steps(const struct kiln_trace *trace, const struct kiln_sim_run
     for (uint32_t i = 0; i < trace->count; i++) {
         const struct kiln_trace_shape shape = kiln_trace_shape(trace, trace->jobs[i].shape);
         const uint32_t skip = run->served[i].skip;
-        struct kiln_mode mode = {.kind = KILN_MODE_EXACT};
-        (void)kiln_mode_parse(shape.mode, &mode);
-        const double steps = kiln_mode_forwards(&mode, shape.steps);
+        const struct kiln_mode own = kiln_sim_hit_mode(shape, 0),
+                               mode = kiln_sim_hit_mode(shape, skip);
+        const double steps = kiln_mode_forwards(&own, shape.steps);
         ret->may_hit += kiln_sim_may_hit(trace, i);
         ret->hits += skip > 0;
         ret->steps += steps;
-        ret->steps_saved += skip > 0 ? steps - (shape.steps - skip) : 0;
+        ret->steps_saved += steps - kiln_mode_forwards(&mode, shape.steps);
     }
 }
 

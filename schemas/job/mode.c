@@ -354,3 +354,29 @@ double kiln_mode_forwards(const struct kiln_mode *mode, uint32_t steps)
     }
     return steps;
 }
+
+const char *kiln_mode_saved_steps(const struct kiln_mode *mode, double own, double forwards,
+                                  char *out, size_t size)
+{
+    if (mode->kind == KILN_MODE_COARSE && mode->reused)
+        snprintf(out, size, "%u of %u small steps (%.3g of %.3g full ones)", mode->step,
+                 mode->small, own - forwards, own);
+    else
+        snprintf(out, size, "%.3g of %.3g steps", own - forwards, own);
+    return out;
+}
+
+const char *kiln_mode_saving(const char *mode, double sigma, double own, double forwards, char *out,
+                             size_t size)
+{
+    struct kiln_mode rendered;
+    char steps[64];
+    if (!kiln_mode_parse(mode, &rendered))
+        rendered = (struct kiln_mode){0};
+    kiln_mode_saved_steps(&rendered, own, forwards, steps, sizeof steps);
+    if (sigma > 0)
+        snprintf(out, size, "at sigma %.4g, saved %s", sigma, steps);
+    else
+        snprintf(out, size, "saved %s", steps);
+    return out;
+}

@@ -131,5 +131,16 @@ struct kiln_mode kiln_mode_begun_at(const struct kiln_mode *own, uint32_t step, 
 double kiln_mode_forwards(const struct kiln_mode *mode, uint32_t steps);
 /* The same of the first `begun` steps of a COARSE run; those beyond its smaller sizes are full. */
 double kiln_mode_begun_forwards(const struct kiln_mode *mode, uint32_t begun);
+/* What a run from a donor's latent saves, into out, which is returned: "6 of 8 steps", and where it
+ * leaves out small steps of a coarse run "1 of 4 small steps (0.25 of 3 full ones)".  mode: as it
+ * is rendered; own: the cost of the job's own mode, forwards: that of the run, in steps at full
+ * size. */
+const char *kiln_mode_saved_steps(const struct kiln_mode *mode, double own, double forwards,
+                                  char *out, size_t size);
+/* "at sigma 0.5, saved 6 of 8 steps", likewise: what such a run says behind the donor's name. mode:
+ * its text; sigma 0: not known, and left out. */
+#define KILN_MODE_SAVING_MAX 96 /* bytes that it needs at most */
+const char *kiln_mode_saving(const char *mode, double sigma, double own, double forwards, char *out,
+                             size_t size);
 
 #endif

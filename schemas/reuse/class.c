@@ -11,20 +11,11 @@ const char *kiln_reuse_class_name(enum kiln_reuse_class class)
     return (unsigned)class < KILN_REUSE_CLASS_COUNT ? names[class] : "unknown";
 }
 
-const char *kiln_reuse_saving(double sigma, double own, double forwards, char *out, size_t size)
-{
-    if (sigma > 0)
-        snprintf(out, size, "at sigma %.4g, saved %.3g of %.3g steps", sigma, own - forwards, own);
-    else
-        snprintf(out, size, "saved %.3g of %.3g steps", own - forwards, own);
-    return out;
-}
-
 const char *kiln_reuse_fallback(const char *why, double wasted, char *out, size_t size)
 {
     if (strcmp(why, KILN_REUSE_UNLIKE) == 0)
         snprintf(out, size,
-                 "does not go with the prompt, by what the first step changed (%g step%s "
+                 "does not go with the prompt, by what the first step changed (%.3g step%s "
                  "wasted)",
                  wasted, wasted == 1 ? "" : "s");
     else if (strcmp(why, KILN_REUSE_SLOWER) == 0)

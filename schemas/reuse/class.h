@@ -21,12 +21,9 @@ enum kiln_reuse_class {
 /* "none", "same_prompt", "canonical", "reworded", "donor_says_more"; stable. */
 const char *kiln_reuse_class_name(enum kiln_reuse_class class);
 
-/* "at sigma 0.5, saved 6 of 8 steps", into out, which is returned: what a run that began from a
- * donor's latent says behind the donor's name.  sigma 0: not known, and left out; own: the cost of
- * the job's own mode, forwards: that of the run, in steps at full size. */
-const char *kiln_reuse_saving(double sigma, double own, double forwards, char *out, size_t size);
 /* Why a run did not begin from the latent that was chosen ("missing", ...), as a clause about that
- * latent, into out, which is returned.  wasted: steps of a run from it that was given up. */
+ * latent, into out, which is returned.  wasted: the cost of a run from it that was given up, in
+ * steps at full size. */
 #define KILN_REUSE_UNLIKE "unlike"
 #define KILN_REUSE_SLOWER "slower"
 const char *kiln_reuse_fallback(const char *why, double wasted, char *out, size_t size);

@@ -4,6 +4,7 @@
 # ok, fails   run a command that must succeed, or must end with a given status
 # sql, until_sql   asks the ledger of $KILN_CONFIG, or until the answer is the one that is wanted
 # draw, hit   render a job that may begin from a stored latent, or seeds until one does
+# held, rendered, shared, killed_and_rendered   such jobs on stack s while its workers are in trouble
 # cpu0, cpu1  the names of the first two workers of a stack on the CPU, HOST-cpu and HOST-cpu-1
 # port_in LOG the port of a daemon's metrics
 # soon        repeats a command until it succeeds; fails after a minute, which a starved machine needs
@@ -170,4 +171,48 @@ hit() { # PROMPT ALIKE MODE [KEYS]: seeds until one begins from a donor, which t
         sleep 0.5
     done
     die "no job of '$1' began from a donor: $drawn"
+}
+
+# Jobs with donors on stack s whose workers stop or die; a test may set what they are.
+held_prompt='a held fox' held_keys='"size":"64x64","alike":100'
+workers() { # SIGNAL, to all of them
+    local file
+    for file in s/run/worker-*.pid; do kill "-$1" "$(cat "$file")" || die "no worker of $file"; done
+}
+ask() { # N of these jobs; their first seed in $held
+    held=$((seed + 1))
+    for _ in $(seq "$1"); do
+        seed=$((seed + 1))
+        printf '{"prompt":"%s","seed":%s,"teleport":"auto",%s}\n' "$held_prompt" "$seed" "$held_keys"
+    done >held.jsonl
+    ok kiln enqueue held.jsonl --batch foxes
+    until_sql "SELECT count(*) > 0 FROM job WHERE prompt = '$held_prompt' AND state = 1" t
+}
+held() { # N of them, which wait in the streams of stopped workers
+    workers STOP
+    ask "$1"
+}
+rendered() { # N: all of those, each once
+    local ours="prompt = '$held_prompt' AND seed >= $held"
+    ok kiln wait foxes --timeout 120
+    [ "$(sql "SELECT count(*), (SELECT count(*) FROM image WHERE $ours), count(*) FILTER (WHERE state = 2), (SELECT count(*) FROM event e JOIN job j ON j.id = e.job_id WHERE $ours AND e.state = 2) FROM job WHERE $ours")" = "$1|$1|$1|$1" ] || die "not $1 pictures, each once"
+}
+was() { sql "SELECT mode, coalesce(fallback, ''), coalesce(donor, 0) FROM image WHERE prompt = '$held_prompt' AND seed = $held"; } # as draw's
+killed_and_rendered() { # the job that was asked for, by workers that the guard starts in their place
+    local file name old=()
+    for file in s/run/worker-*.pid; do old+=("$(basename "$file" .pid) $(cat "$file")"); done
+    workers KILL
+    rendered 1
+    for name in "${old[@]}"; do soon replaced s $name || die "no new worker: $name"; done
+}
+shared() { # MODE: two workers begin such runs from one donor. A starved machine may take longer than a lease: then again
+    local both
+    for _ in $(seq 5); do
+        held 200
+        workers CONT
+        rendered 200
+        both=$(sql "SELECT count(*) FROM (SELECT i.donor FROM image i JOIN job j ON j.id = i.job_id WHERE i.prompt = '$held_prompt' AND i.mode = '$1' GROUP BY 1 HAVING count(DISTINCT j.worker) = 2) two")
+        [ "$both" = 0 ] || return 0
+    done
+    die "no two workers began from one donor"
 }

@@ -33,6 +33,20 @@ json out.txt 'all(a["saved_percent"] * 10 >= a["hits"]["same_prompt"] * 0.125 fo
 json out.txt 'd["alike"][4]["hits"]["reworded"] > 0 and d["alike"][4]["saved_percent"] > d["alike"][0]["saved_percent"] + 1'
 ok kiln bench teleport-stream --model table --repeats 0 --rewordings 0 --json
 json out.txt 'all(a["saved_percent"] == 0 and a["lost_whole"] == 0 for a in d["alike"])'
+# Coarse jobs by their own table: 1 of 4 small steps is a quarter of a step of the 3.
+mkdir coarse
+cat >coarse/kiln.json <<'E'
+{"teleport": {"steps": 8, "rows": [
+ {"class": "reworded", "depth": 7, "donors": 1, "uses": 1, "variety": 0.05, "loss": [0.2, 0.5], "for": ["512x512"]}],
+ "coarse": {"mode": "4+2", "rows": [
+ {"class": "same_prompt", "depth": 1, "donors": 1, "uses": 4, "variety": 0.96, "loss": [0.1, 0.4], "for": ["512x512"]}]}}}
+E
+ok kiln bench teleport-stream --model coarse --jobs 1000 --mode coarse=4+2 --json
+json out.txt 'd["rows"] == 1 and d["alike"][0]["hits"]["same_prompt"] > 100 and abs(d["alike"][0]["saved_percent"] - d["alike"][0]["hits"]["same_prompt"] * 0.25 / 3000 * 100) < 1e-6'
+json out.txt 'd["alike"][4]["hits"]["reworded"] > 0 and d["alike"][4]["saved_percent"] > d["alike"][0]["saved_percent"] + 1'
+ok kiln bench teleport-stream --model coarse --jobs 1000 --json
+json out.txt 'd["alike"][0]["saved_percent"] == 0'
+fails 64 kiln bench teleport-stream --mode coarse=4
 fails 64 kiln bench teleport-stream --repeats 101
 fails 64 kiln bench teleport --small --fit
 says '--small goes without --combine and --fit'

@@ -38,9 +38,9 @@ says "mode       coarse=4+3, rendered teleport=6, cost of 2 full steps" out.txt
 says "began from the latent of job $donor (same_prompt) at sigma 0.25, saved 2 of 4 steps" out.txt
 [ "$(sql "SELECT width, mode FROM latent WHERE job_id = $job")" = "128|teleport=6" ] || die "its latent does not say how it came about"
 ok kiln cache why "$job"
-says '^  same_prompt, small size 64x64: 1 donor, the least used began .*; 6 of 8 steps may be skipped$' out.txt
+says '^  same_prompt, small size 64x64: 1 donor, the least used began .*; a run saves 2 of 4 steps$' out.txt
 ok kiln cache why "$job" --json
-json out.txt '{p["small"] for p in d["pools"]} == {False, True} and d["steps"] == 6'
+json out.txt '{p["small"] for p in d["pools"]} == {False, True} and (d["steps"], d["coarse"], d["steps_saved"]) == (6, False, 2)'
 large 'a red fox' 7002 off 100
 [ "$drawn" = "||0" ] || die "an exact job began from a smaller latent: $drawn"
 large 'a red fox' 7003 4+3 0
@@ -78,13 +78,24 @@ hit 'an early fox' 0 coarse=4+2,teleport=1 '"size":"128x128","coarse":"4+2"'
 job=$(sql "SELECT max(job_id) FROM image WHERE mode = 'coarse=4+2,teleport=1'")
 ok kiln show "$job"
 says "mode       coarse=4+2, rendered coarse=4+2,teleport=1, cost of 2.75 full steps" out.txt
-says "(same_prompt) at sigma 0.875, saved 0.25 of 3 steps" out.txt
+began="from the latent of job [0-9]* (same_prompt) at sigma 0.875, saved 1 of 4 small steps (0.25 of 3 full ones)"
+says "$began" out.txt
+ok kiln why "$job"
+says "$began" out.txt
+ok kiln export drawn --out drawn
+json_lines drawn/results.jsonl '[(r["job"], r["donor"] > 0, r["donor_class"], r["start_sigma"], r["steps_saved"], r["steps_wasted"], r["fallback"], r["rendered_mode"]) for r in d] == [('"$job"', True, "same_prompt", 0.875, 0.25, None, None, "coarse=4+2,teleport=1")]'
 large 'an early fox' 7102 4+3 0
 [ "$drawn" = "coarse=4+3||0" ] || die "a run of another mode began from it: $drawn"
 large 'an early fox' 7103 off 0
 [ "$drawn" = "||0" ] || die "an exact job began from a coarse one: $drawn"
 ok kiln cache why "$job"
-says "save 1 of 8 steps, small ones of its coarse run" out.txt
+says "^it began $began$" out.txt
+for how in exactly 'coarse first'; do
+    says "^  same_prompt, rendered $how: [1-9] donors*, .*; a run saves 1 of 4 small steps (0.25 of 3 full ones)$" out.txt
+done
+says '^now it would begin from .* and save 1 of 4 small steps (0.25 of 3 full ones)$' out.txt
+ok kiln cache why "$job" --json
+json out.txt '(d["steps"], d["coarse"], d["steps_saved"]) == (1, True, 0.25) and [(p["coarse"], p["small_steps"], p["steps_saved"]) for p in d["pools"] if p["steps"]] == [(False, True, 0.25), (True, True, 0.25)]'
 # What began so is no donor: the first one alone is.
 [ "$(sql "SELECT count(DISTINCT donor) FROM image WHERE prompt = 'an early fox' AND donor IS NOT NULL")" = 1 ] || die "a run from a donor is a donor"
 # Latents of coarse runs are told of, and are donors for coarse jobs to come alone.
@@ -118,7 +129,13 @@ for stubborn in $(seq 7108 7168); do
 done
 [ "$drawn" = "coarse=4+2|unlike|${drawn##*|}" ] || die "a coarse run from a donor that does not fit: $drawn"
 ok kiln show "$(sql "SELECT job_id FROM image WHERE seed = $stubborn AND fallback = 'unlike'")" --json
-json out.txt '(d["rendered_mode"], d["fallback"], d["steps_wasted"]) == ("coarse=4+2", "unlike", 1) and d["forwards"] > 3 and d["steps_saved"] < 0'
+json out.txt '(d["rendered_mode"], d["fallback"], d["steps_wasted"]) == ("coarse=4+2", "unlike", 0.25) and (d["forwards"], d["steps_saved"]) == (3.25, -0.25)'
+curl -sS --max-time 60 "http://127.0.0.1:$(port_in s/log/worker-0.log)/metrics" >metrics.txt
+grep -q '^kiln_worker_wasted_steps_sum{pool="default"} 0.25$' metrics.txt || die "the small step that was wasted: $(grep wasted metrics.txt)"
+ok kiln cache stat --json
+json out.txt '[(r["pictures"], r["steps_saved"]) for r in d if r.get("fallback") == "unlike"] == [(1, -0.25)]'
+ok kiln usage --json
+json out.txt "abs(d['gpu_seconds_saved'] - $(sql "SELECT sum(denoise_ms * (own_forwards / forwards - 1))::float8 / 1000 FROM image WHERE donor > 0 AND coalesce(fallback, 'unlike') = 'unlike'")) < 1e-3"
 [ "$(sql "SELECT count(*) FROM job WHERE state = 3")" = 0 ] || die "a job failed for want of a donor"
 
 # --- a model without a table

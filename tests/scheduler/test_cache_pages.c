@@ -307,7 +307,7 @@ static uint64_t look_for(struct kiln_cache *cache, char *model, const char *prom
     const char *silent;
     snprintf(text, sizeof text, "%s", prompt);
     const struct kiln_job job = job_of(text, model);
-    const struct kiln_donor donor = kiln_cache_look(cache, &job, NULL, &silent, ret);
+    const struct kiln_donor donor = kiln_cache_look(cache, &job, false, NULL, &silent, ret);
     assert_null(silent);
     return donor.job;
 }
@@ -346,14 +346,14 @@ static void two_models_of_one_name_take_turns(void **state)
     free(model);
 }
 
-/* A run that leaves out small steps, of a worker that does not know them, is a miss: nothing is
- * counted, so the donor is there for the next one. */
-static void an_older_worker_uses_no_donor_of_small_steps(void **state)
+/* A worker that cannot begin at a small step gets a start at the full size, if the table has one
+ * for the job.  What it does not get is not counted, so the donor is there for the next one. */
+static void an_older_worker_begins_at_the_full_size(void **state)
 {
     (void)state;
     static const char coarse[] =
-        "{\"teleport\": {\"rows\": [{\"class\": \"same_prompt\", \"depth\": 1, \"donors\": 1,"
-        " \"uses\": 8, \"variety\": 1, \"loss\": [0, 0], \"for\": [\"64x64\"]}], \"coarse\":"
+        "{\"teleport\": {\"rows\": [{\"class\": \"same_prompt\", \"depth\": 6, \"donors\": 1,"
+        " \"uses\": 9, \"variety\": 0, \"loss\": [0, 0], \"for\": [\"256x256\"]}], \"coarse\":"
         " {\"mode\": \"4+2\", \"rows\": [{\"class\": \"same_prompt\", \"depth\": 2, \"donors\": 1,"
         " \"uses\": 1, \"variety\": 1, \"loss\": [0, 0], \"for\": [\"256x256\"]}]}}}";
     struct kiln_cache *cache;
@@ -372,18 +372,23 @@ static void an_older_worker_uses_no_donor_of_small_steps(void **state)
     struct kiln_job job = job_of(prompt, model);
     assert_true(kiln_mode_parse("coarse=4+2", &job.mode));
     const struct {
-        bool knows;
-        uint64_t donor, hits, misses;
-    } takes[] = {{false, 0, 0, 1}, {true, first, 1, 0}, {true, 0, 0, 1}};
-    for (int i = 0; i < 3; i++) {
+        bool whole;
+        uint32_t alike, step; /* 0: it is a miss */
+        bool coarse;
+    } takes[] = {
+        {true, 0, 0, false}, {false, 0, 2, true}, {false, 0, 0, false}, {true, 100, 6, false}};
+    for (size_t i = 0; i < sizeof takes / sizeof *takes; i++) {
         const uint64_t hits = kiln_metric_count(KILN_METRIC_DONOR_LOOKUPS, KILN_DONOR_HIT),
                        misses = kiln_metric_count(KILN_METRIC_DONOR_LOOKUPS, KILN_DONOR_MISS);
-        const struct kiln_donor donor = kiln_cache_take(cache, &job, NULL, takes[i].knows);
-        assert_int_equal(donor.job, takes[i].donor);
+        job.alike = takes[i].alike;
+        const struct kiln_donor donor = kiln_cache_take(cache, &job, NULL, takes[i].whole);
+        assert_int_equal(donor.job, takes[i].step ? first : 0);
+        assert_int_equal(donor.step, takes[i].step);
+        assert_int_equal(donor.coarse, takes[i].coarse);
         assert_int_equal(kiln_metric_count(KILN_METRIC_DONOR_LOOKUPS, KILN_DONOR_HIT) - hits,
-                         takes[i].hits);
+                         takes[i].step > 0);
         assert_int_equal(kiln_metric_count(KILN_METRIC_DONOR_LOOKUPS, KILN_DONOR_MISS) - misses,
-                         takes[i].misses);
+                         takes[i].step == 0);
     }
     kiln_cache_close(cache);
     free(model);
@@ -402,8 +407,8 @@ int main(void)
                                         disconnect_writers),
         cmocka_unit_test_setup_teardown(two_models_of_one_name_take_turns, connect_writers,
                                         disconnect_writers),
-        cmocka_unit_test_setup_teardown(an_older_worker_uses_no_donor_of_small_steps,
-                                        connect_writers, disconnect_writers),
+        cmocka_unit_test_setup_teardown(an_older_worker_begins_at_the_full_size, connect_writers,
+                                        disconnect_writers),
     };
     return cmocka_run_group_tests(tests, start, kiln_rig_stop);
 }

@@ -77,6 +77,8 @@ static void only_some_jobs_may_hit(void **state)
     assert_int_equal(kiln_sim_skip(trace, &options.hits, 5, 4), 5); /* 3 of 4 steps' worth */
     hit("4", 1);
     assert_int_equal(kiln_sim_skip(trace, &options.hits, 5, 4), 0); /* 4 of 4 */
+    hit("3", 1);
+    assert_int_equal(kiln_sim_skip(trace, &options.hits, 5, 4), 3); /* 3 of its 4 small steps */
     hit("6", 0);
     assert_int_equal(kiln_sim_skip(trace, &options.hits, 5, 0), 0);
 }
@@ -132,6 +134,12 @@ static void a_hit_by_hand(void **state)
     run_trace();
     assert_float_equal((double)report.makespan_s, 0.5 + 4 * left_of(2, 4), 1e-8);
     assert_true(report.steps == 4 && report.steps_saved == 2);
+    /* And one that leaves out two of the small steps. */
+    hit("2", 1);
+    run_trace();
+    assert_int_equal(run.served[0].skip, 2);
+    assert_float_equal((double)report.makespan_s, 0.5 + 4 * left_of(3.5, 4), 1e-8);
+    assert_true(report.steps == 4 && report.steps_saved == 0.5);
 }
 
 /* Three pictures of 4, 2 and 2 seconds, half of whose time a batch takes once. */

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "schemas/error.h"
+#include "schemas/job/mode.h"
 #include "schemas/reuse/class.h"
 #include "schemas/telemetry/metrics_table.h"
 
@@ -148,12 +149,18 @@ static void hits_are_counted_under_the_names_of_their_classes(void **state)
 static void what_a_run_saved_reads_as_people_say_it(void **state)
 {
     (void)state;
-    char text[64];
-    assert_string_equal(kiln_reuse_saving(0.5, 8, 2, text, sizeof text),
+    char text[KILN_MODE_SAVING_MAX];
+    assert_string_equal(kiln_mode_saving("teleport=6", 0.5, 8, 2, text, sizeof text),
                         "at sigma 0.5, saved 6 of 8 steps");
-    assert_string_equal(kiln_reuse_saving(0.9545, 3.98, 2, text, sizeof text),
+    assert_string_equal(kiln_mode_saving("teleport=6", 0.9545, 3.98, 2, text, sizeof text),
                         "at sigma 0.9545, saved 1.98 of 3.98 steps");
-    assert_string_equal(kiln_reuse_saving(0, 8, 2, text, sizeof text), "saved 6 of 8 steps");
+    assert_string_equal(kiln_mode_saving("teleport=6", 0, 8, 2, text, sizeof text),
+                        "saved 6 of 8 steps");
+    assert_string_equal(
+        kiln_mode_saving("coarse=50+50,teleport=49", 0.9545, 62.5, 50.25, text, sizeof text),
+        "at sigma 0.9545, saved 49 of 50 small steps (12.2 of 62.5 full ones)");
+    assert_string_equal(kiln_mode_saving("coarse=4+2,teleport=1", 0, 3, 2.75, text, sizeof text),
+                        "saved 1 of 4 small steps (0.25 of 3 full ones)");
 }
 
 int main(void)

@@ -96,7 +96,7 @@ static void print_words(const struct kiln_cli *cli, const char *name, const char
 static void print_mode(const struct kiln_cli *cli, const struct kiln_job_row *row)
 {
     const struct kiln_job *job = &row->job;
-    char mode[KILN_MODE_MAX], cost[64] = "", saving[64], why[128];
+    char mode[KILN_MODE_MAX], cost[64] = "", saving[KILN_MODE_SAVING_MAX], why[128];
     kiln_mode_text(&job->mode, mode);
     const bool other = row->forwards > 0 && strcmp(mode, row->rendered_mode) != 0;
     if (row->forwards > 0)
@@ -108,8 +108,8 @@ static void print_mode(const struct kiln_cli *cli, const struct kiln_job_row *ro
     if (kiln_row_reused(row))
         kiln_print_fit(cli, HANG, "  began from the latent of job %" PRIu64 " (%s) %s",
                        job->donor.job, kiln_reuse_class_name((enum kiln_reuse_class)job->donor.hit),
-                       kiln_reuse_saving(row->start_sigma, row->own_forwards, row->forwards, saving,
-                                         sizeof saving));
+                       kiln_mode_saving(row->rendered_mode, row->start_sigma, row->own_forwards,
+                                        row->forwards, saving, sizeof saving));
     else if (job->donor.job)
         kiln_print_fit(cli, HANG,
                        "  full run   the latent of job %" PRIu64 " was chosen, but it %s",

@@ -226,12 +226,12 @@ static void explain_parent(struct why *why, const struct kiln_job *job)
 static void explain_donor(struct why *why, const struct kiln_job_row *row)
 {
     const struct kiln_donor *donor = &row->job.donor;
-    char saving[64], reason[128];
+    char saving[KILN_MODE_SAVING_MAX], reason[128];
     if (kiln_row_reused(row))
         because(why, "its run began from the latent of job %" PRIu64 " (%s) %s", donor->job,
                 kiln_reuse_class_name((enum kiln_reuse_class)donor->hit),
-                kiln_reuse_saving(row->start_sigma, row->own_forwards, row->forwards, saving,
-                                  sizeof saving));
+                kiln_mode_saving(row->rendered_mode, row->start_sigma, row->own_forwards,
+                                 row->forwards, saving, sizeof saving));
     else if (donor->job)
         because(why,
                 "the latent of job %" PRIu64 " was chosen for its run, which began from noise "
@@ -328,8 +328,7 @@ static int explain_batch(struct why *why, const char *batch, struct kiln_error *
     if (waits)
         rc = explain_waiting(why, batch, jobs, err);
     else
-        because(why,
-                "no job waits: %" PRIu64 " done, %" PRIu64 " failed, %" PRIu64 " cancelled",
+        because(why, "no job waits: %" PRIu64 " done, %" PRIu64 " failed, %" PRIu64 " cancelled",
                 jobs[KILN_JOB_DONE], jobs[KILN_JOB_FAILED], jobs[KILN_JOB_CANCELLED]);
     if (rc == 0 && jobs[KILN_JOB_FAILED])
         because(why, "`kiln errors %s` says why %s failed", batch,

@@ -163,7 +163,7 @@ static void add_loras(struct kiln_text *out, const struct kiln_job *job)
 static void add_donor(struct kiln_text *out, const struct kiln_gallery_picture *picture)
 {
     const struct kiln_job_row *row = picture->job;
-    char saving[64];
+    char saving[KILN_MODE_SAVING_MAX];
     if (!kiln_row_reused(row))
         return;
     kiln_text_puts(out, "<div><dt>Began from</dt><dd>");
@@ -173,8 +173,8 @@ static void add_donor(struct kiln_text *out, const struct kiln_gallery_picture *
     else
         kiln_text_puts(out, "a stored latent");
     kiln_text_printf(out, "%s %s</dd></div>", row->start_sigma > 0 ? "" : ",",
-                     kiln_reuse_saving(row->start_sigma, row->own_forwards, row->forwards, saving,
-                                       sizeof saving));
+                     kiln_mode_saving(row->rendered_mode, row->start_sigma, row->own_forwards,
+                                      row->forwards, saving, sizeof saving));
 }
 
 /* Why "auto" chose these LoRAs, and the words that it drew them with. */
