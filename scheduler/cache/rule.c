@@ -112,6 +112,15 @@ bool kiln_reuse_small_size(const struct kiln_model_card *card, const struct kiln
                             card->coarse_size_count, ret);
 }
 
+/* Whether a run from an exact picture would begin at the last small step: it is nearly a copy then,
+ * and exact pictures are less right than those of coarse runs where these are used (measured:
+ * scripts/bench/RESULTS.md). */
+static bool copies_exact(const struct kiln_reuse_pool *pool, const struct kiln_mode *own,
+                         uint32_t depth)
+{
+    return pool->exact && own->kind == KILN_MODE_COARSE && depth + 1 == own->small;
+}
+
 /* The start with the least cost that leaves this variety, of several the most varied. */
 static struct kiln_reuse_start cheapest(const struct kiln_model_card *card,
                                         const struct kiln_job *job,
@@ -130,7 +139,8 @@ static struct kiln_reuse_start cheapest(const struct kiln_model_card *card,
             const bool better =
                 forwards < best.forwards ||
                 (best.row && forwards == best.forwards && rows[i].variety > best.row->variety);
-            if (better && holds(&rows[i], job, pool, variety))
+            if (better && holds(&rows[i], job, pool, variety) &&
+                !copies_exact(pool, &own, rows[i].depth))
                 best = (struct kiln_reuse_start){&rows[i], coarse, forwards, 0, own};
         }
     }

@@ -34,6 +34,7 @@ struct kiln_reuse_pool {
     uint32_t donors;
     uint32_t uses; /* of the one that was used least */
     bool small;    /* of the small size of coarse runs: enlarged before the run begins */
+    bool exact;    /* pictures that were rendered exactly */
     bool whole;    /* the run may not begin at a small step: its worker cannot */
 };
 

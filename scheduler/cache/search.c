@@ -201,6 +201,7 @@ static void look(struct search *search, const struct kiln_donor_kind *kind, bool
         struct found *found = &founds[class];
         found->pool.class = (enum kiln_reuse_class) class;
         found->pool.small = small;
+        found->pool.exact = !kind->coarse && !small;
         found->pool.whole = search->whole;
         const struct kiln_reuse_start start =
             found->pool.donors ? kiln_reuse_start(search->card, job, &found->pool)

@@ -153,6 +153,25 @@ static void all_else_must_be_equal(void **state)
     assert_int_equal(find_with(all_classes, words, &job).hit, KILN_REUSE_DONOR_SAYS_MORE);
 }
 
+/* A coarse run from an exact picture leaves out small steps, but not all but one. */
+static void exact_donors_of_coarse_runs_are_not_copied(void **state)
+{
+    (void)state;
+    static const char table[] = "{\"teleport\": {\"rows\": [" ROW(
+        "canonical", "5") "], \"coarse\": {\"mode\": \"4+2\","
+                          " \"rows\": [" ROW("same_prompt", "2") "," ROW("same_prompt", "3") "]}}}";
+    struct kiln_donor_kind coarse = plain;
+    struct kiln_job job = job_of("a small red cat on a sofa");
+    assert_true(kiln_mode_parse("coarse=4+2", &job.mode));
+    coarse.coarse = true;
+    put(&plain, "a small red cat on a sofa", "");
+    struct kiln_donor found = find_with(table, words, &job);
+    assert_true(found.coarse && found.step == 2);
+    const uint64_t donor = put(&coarse, "a small red cat on a sofa", "");
+    found = find_with(table, words, &job);
+    assert_true(found.coarse && found.step == 3 && found.job == donor);
+}
+
 static void count_judged(void *arg, const char *prompt, enum kiln_reuse_class class,
                          const char *reason)
 {
@@ -243,6 +262,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(every_class_is_found, start, end),
         cmocka_unit_test_setup_teardown(the_deepest_wins_and_uses_count, start, end),
         cmocka_unit_test_setup_teardown(all_else_must_be_equal, start, end),
+        cmocka_unit_test_setup_teardown(exact_donors_of_coarse_runs_are_not_copied, start, end),
         cmocka_unit_test_setup_teardown(a_class_without_rows_is_not_used, start, end),
         cmocka_unit_test_setup_teardown(what_is_judged_is_bounded, start, end),
         cmocka_unit_test_setup_teardown(small_donors_are_found, start, end),

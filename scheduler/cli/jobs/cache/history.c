@@ -29,7 +29,8 @@ static double saved_steps(const struct choosing *choosing, uint32_t donors, uint
 {
     const struct kiln_job *job = &choosing->job;
     const double own = kiln_reuse_own_forwards(&choosing->card, job);
-    struct kiln_reuse_pool pool = {.class = KILN_REUSE_SAME_PROMPT, .donors = donors};
+    struct kiln_reuse_pool pool = {
+        .class = KILN_REUSE_SAME_PROMPT, .donors = donors, .exact = true}; /* as they are built */
     double saved = 0;
     for (uint64_t left = donors > 0 ? runs : 0; left > 0; pool.uses++) {
         const struct kiln_reuse_start start = kiln_reuse_start(&choosing->card, job, &pool);
