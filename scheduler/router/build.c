@@ -238,7 +238,7 @@ static void sort_uses(struct kiln_router *router)
     }
 }
 
-/* The rarest word beside the anchor, if no part of the phrase without it counts (hits.c), else 0.
+/* The rarest word beside the anchor, if no part of the phrase without it counts (read.c), else 0.
  */
 static uint32_t other_word(const struct kiln_phrase *phrase)
 {

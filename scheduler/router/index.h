@@ -84,19 +84,27 @@ struct kiln_router {
 };
 
 #define KILN_LOOK 1000 /* of a hit that certainly asks for a look, thousandths */
+#define KILN_THING 0   /* of one that names a thing */
 
 /* A phrase in a prompt. */
 struct kiln_hit {
     uint32_t phrase;
     struct kiln_span span;
     uint16_t share; /* of its idf that is found, thousandths */
-    uint16_t look;  /* how much it looks like asking for a look, up to KILN_LOOK: hits.c */
+    uint16_t look;  /* how much it looks like asking for a look, up to KILN_LOOK: look.c */
     bool certain;   /* it is one, even of a phrase that is a thing too */
     bool scene;     /* it is a part of the scene: a trigger counts no more than other words */
     bool exact;     /* word for word */
     bool denied;
     uint32_t inside; /* phrase of a longer hit around it, UINT32_MAX for none */
 };
+
+/* "Water color" is one word in two, and no water with color in it. */
+static inline bool kiln_phrase_is_compound(const struct kiln_router *router,
+                                           const struct kiln_phrase *phrase)
+{
+    return phrase->as_one != UINT32_MAX && !router->phrases[phrase->as_one].joined;
+}
 
 struct kiln_candidate {
     uint32_t lora;
@@ -151,9 +159,17 @@ int kiln_router_build_misspelt(struct kiln_router *router, struct kiln_error *er
 void kiln_misspelt_each(const char *text, size_t len, size_t from, unsigned letters,
                         void (*each)(void *arg, uint64_t hash), void *arg);
 
-/* guess.c: which words misspelt ones stand for; then hits.c: fills reader->hits. */
+/* guess.c: which words misspelt ones stand for. */
 void kiln_router_guess(struct kiln_router_reader *reader);
-void kiln_router_find(struct kiln_router_reader *reader);
+
+/* look.c: fills reader->order and reader->referral; then, of a phrase with a span, fills look,
+ * scene and certain.  part: a word that says something is missing. */
+void kiln_router_find_orders(struct kiln_router_reader *reader);
+void kiln_router_judge(const struct kiln_router_reader *reader, bool part, struct kiln_hit *hit);
+
+/* read.c: the words of a request, and reader->hits. */
+int kiln_router_read(struct kiln_router_reader *reader, const struct kiln_router_request *request,
+                     struct kiln_error *err) KILN_MUST_CHECK;
 /* Whether the phrase stands where its anchor is token i. */
 bool kiln_router_word_for_word(const struct kiln_route_tokens *tokens, size_t i,
                                const struct kiln_phrase *phrase, struct kiln_span *ret,
@@ -190,10 +206,6 @@ void kiln_router_add_meaning(struct kiln_router_reader *reader,
 /* The whole prompt, and the clause that spoke for a LoRA chosen without words, speak for no other
  * one. */
 void kiln_router_use_segments(struct kiln_router_reader *reader, uint32_t lora, bool by_meaning);
-
-/* read.c: the words of a request. */
-int kiln_router_read(struct kiln_router_reader *reader, const struct kiln_router_request *request,
-                     struct kiln_error *err) KILN_MUST_CHECK;
 
 /* drawn.c: scales, the prompt as drawn and the reason, of a team that is chosen. */
 void kiln_route_scales(const struct kiln_router *router, struct kiln_route *route);

@@ -9,7 +9,7 @@
  *     reader = kiln_router_reader_new(router);
  *     kiln_router_route(reader, &request, &route, err);
  *
- * For each LoRA (hits.c, score.c):
+ * For each LoRA (look.c, score.c):
  *     t  an exact trigger stands in the prompt, unquoted and not denied
  *     k  best keyword phrase: (share of its idf that is found)^3; its own and the lexicon's
  *     b  B/(B + 4) of BM25F over name, triggers, keywords, description, examples

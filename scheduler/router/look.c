@@ -1,19 +1,9 @@
-/* hits.c - the phrases of the registry in a prompt, and whether they ask for a look or name a
- * thing.
- *
- * A phrase is looked for around its rarest word: word for word, or its words in any order with up
- * to two others between them, or most of a phrase of three words and more.  One word alone never
- * stands for a longer phrase: "oil" is no oil painting.
- */
+/* look.c - whether a phrase in a prompt asks for a look or names a thing. */
 #include <string.h>
 
 #include "scheduler/router/index.h"
 #include "scheduler/router/word_lists.h"
 #include "schemas/words/marks.h"
-
-#define BETWEEN 2  /* other words within a phrase */
-#define LOOSE 900  /* what a phrase is worth with others between, thousandths */
-#define NEARLY 900 /* share of what only words like "style" are missing from */
 
 /* How much a single word looks like asking for a look, thousandths. */
 enum {
@@ -23,10 +13,8 @@ enum {
     LAST = 700,
     LAST_COMMON = 200,
     PLACED = 300,
-    THING = 0
+    THING = KILN_THING
 };
-
-/* --- a look or a thing ------------------------------------------------------------------------ */
 
 /* The classes of the token at i if it is in the clause, else 0. */
 static unsigned classes_at(const struct kiln_router_reader *reader, size_t i, uint32_t clause)
@@ -250,7 +238,7 @@ static bool refers(const struct kiln_router_reader *reader, size_t i)
            (classes_at(reader, last + 1, clause) & (KILN_WORD_PLACE | KILN_WORD_SMALL));
 }
 
-static void find_orders(struct kiln_router_reader *reader)
+void kiln_router_find_orders(struct kiln_router_reader *reader)
 {
     static const char *const orders[] = {"make",  "turn", "draw", "convert", "transform", "change",
                                          "paint", "show", "do",   "render",  "put",       "sketch"};
@@ -394,18 +382,12 @@ static bool is_asked_for(const struct kiln_router_reader *reader, const struct k
             is_in_some(reader, span, clause));
 }
 
-/* "Water color" is one word in two, and no water with color in it. */
-static bool is_compound(const struct kiln_router *router, const struct kiln_phrase *phrase)
-{
-    return phrase->as_one != UINT32_MAX && !router->phrases[phrase->as_one].joined;
-}
-
 /* "The water colors of the sea", but not "in the watercolors of the old masters"; and "the water
  * color is blue" in two words. */
 static bool is_a_property(const struct kiln_router_reader *reader, const struct kiln_phrase *phrase,
                           struct kiln_span span)
 {
-    if (is_compound(reader->router, phrase) && is_word(reader, span.from - 1, "the") &&
+    if (kiln_phrase_is_compound(reader->router, phrase) && is_word(reader, span.from - 1, "the") &&
         (is_word(reader, span.to, "is") || is_word(reader, span.to, "was") ||
          is_word(reader, span.to, "turns")))
         return true;
@@ -454,147 +436,15 @@ static uint16_t look(const struct kiln_router_reader *reader, const struct kiln_
     return phrase->common ? MODIFIES_COMMON : MODIFIES;
 }
 
-/* --- phrases ---------------------------------------------------------------------------------- */
-
-bool kiln_router_word_for_word(const struct kiln_route_tokens *tokens, size_t i,
-                               const struct kiln_phrase *phrase, struct kiln_span *ret,
-                               bool *ret_guessed)
+void kiln_router_judge(const struct kiln_router_reader *reader, bool part, struct kiln_hit *hit)
 {
-    if (i < phrase->anchor || i - phrase->anchor + phrase->count > tokens->count)
-        return false;
-    const struct kiln_route_token *at = tokens->at + (i - phrase->anchor);
-    *ret_guessed = false;
-    for (size_t w = 0; w < phrase->count; w++) {
-        if (at[w].form != phrase->forms[w] || at[w].clause != tokens->at[i].clause ||
-            at[w].mark != tokens->at[i].mark)
-            return false;
-        *ret_guessed |= at[w].guessed;
-    }
-    *ret = (struct kiln_span){(uint32_t)(i - phrase->anchor),
-                              (uint32_t)(i - phrase->anchor + phrase->count)};
-    return true;
-}
-
-/* The share of the phrase's words around its anchor at i, 0 for too little. */
-static uint16_t around(const struct kiln_route_tokens *tokens, size_t i,
-                       const struct kiln_phrase *phrase, struct kiln_span *ret, bool *ret_part)
-{
-    const size_t reach = phrase->count + BETWEEN - 1u;
-    const size_t low = i > reach ? i - reach : 0;
-    const size_t high = i + reach < tokens->count ? i + reach : tokens->count - 1;
-    size_t from = i, to = i;
-    unsigned found = 1, content = 1, share = phrase->shares[phrase->anchor];
-    bool turned = false; /* a word stands on the other side of the anchor */
-    for (size_t w = 0; w < phrase->count; w++) {
-        if (w == phrase->anchor)
-            continue;
-        size_t t = low;
-        for (; t <= high; t++) {
-            const struct kiln_route_token *token = &tokens->at[t];
-            if (t != i && token->form == phrase->forms[w] &&
-                token->clause == tokens->at[i].clause && token->mark == tokens->at[i].mark)
-                break;
-        }
-        if (t > high && (phrase->grouped || phrase->bare))
-            return 0;
-        if (t > high)
-            continue;
-        from = t < from ? t : from;
-        to = t > to ? t : to;
-        turned |= (t < i) != (w < phrase->anchor);
-        share += phrase->shares[w];
-        content += phrase->shares[w] >= KILN_CONTENT;
-        found++;
-    }
-    if (found < 2 || to - from > reach ||
-        (found < phrase->count && (turned || content < 2 || share < KILN_PART_LEAST)))
-        return 0;
-    *ret = (struct kiln_span){(uint32_t)from, (uint32_t)to + 1};
-    *ret_part = found < phrase->count && share >= NEARLY;
-    return (uint16_t)(to - from + 1 > phrase->count ? share * LOOSE / 1000 : share);
-}
-
-/* "watercolor" within "opaque watercolor" is less than the longer phrase, and one within a
- * thing is a thing. */
-static void find_longer(struct kiln_router_reader *reader)
-{
-    for (size_t i = 0; i < reader->hit_count; i++) {
-        struct kiln_hit *hit = &reader->hits[i];
-        uint32_t longest = hit->span.to - hit->span.from;
-        hit->inside = UINT32_MAX;
-        for (size_t j = 0; j < reader->hit_count; j++) {
-            const struct kiln_hit *other = &reader->hits[j];
-            const uint32_t length = other->span.to - other->span.from;
-            if (other->scene && kiln_spans_meet(hit->span, other->span))
-                hit->look = THING;
-            if (!other->exact || other->denied || length <= longest ||
-                other->span.from > hit->span.from || other->span.to < hit->span.to)
-                continue;
-            longest = length;
-            hit->inside = other->phrase;
-            hit->look = other->look == THING ? THING : hit->look;
-        }
-    }
-}
-
-static bool often(const struct kiln_router_reader *reader, uint32_t phrase)
-{
-    unsigned times = 0;
-    for (size_t i = reader->hit_count; i-- > 0 && times < KILN_REPEATS_MAX;)
-        times += reader->hits[i].phrase == phrase;
-    return times == KILN_REPEATS_MAX;
-}
-
-/* Which words the prompt has, about: a bit a word. */
-#define PRESENT_BITS 1024
-struct present {
-    uint64_t bits[PRESENT_BITS / 64];
-};
-
-static bool is_present(const struct present *present, uint32_t form)
-{
-    return present->bits[form % PRESENT_BITS / 64] >> (form % 64) & 1;
-}
-
-void kiln_router_find(struct kiln_router_reader *reader)
-{
-    const struct kiln_router *router = reader->router;
-    const struct kiln_route_tokens *tokens = &reader->tokens;
-    struct present present = {{0}};
-    for (size_t i = 0; i < tokens->count; i++)
-        present.bits[tokens->at[i].form % PRESENT_BITS / 64] |= 1ull << tokens->at[i].form % 64;
-    reader->hit_count = 0;
-    find_orders(reader);
-    for (size_t i = 0; i < tokens->count; i++) {
-        const struct kiln_route_token *token = &tokens->at[i];
-        const uint32_t *list =
-            token->mark > KILN_MARK_NEGATED ? NULL : kiln_map_get(&router->anchors, token->form);
-        for (const struct kiln_anchored *p = list ? router->anchor_list + *list : NULL;
-             p && p->phrase != KILN_LIST_END; p++) {
-            if (p->other && !is_present(&present, p->other)) /* as of most phrases */
-                continue;
-            const struct kiln_phrase *phrase = &router->phrases[p->phrase];
-            struct kiln_hit hit = {.phrase = p->phrase,
-                                   .denied = token->mark == KILN_MARK_NEGATED && !phrase->denies};
-            bool guessed = false, part = false;
-            if (kiln_router_word_for_word(tokens, i, phrase, &hit.span, &guessed)) {
-                hit.exact = !guessed;
-                hit.share = guessed ? LOOSE : 1000;
-            } else if (phrase->count > 1 && !is_compound(router, phrase)) {
-                hit.share = around(tokens, i, phrase, &hit.span, &part);
-            }
-            if (hit.share == 0 || reader->hit_count == KILN_HITS_MAX || often(reader, p->phrase))
-                continue;
-            hit.look = look(reader, phrase, hit.span);
-            hit.scene = hit.look == THING && is_part_of_scene(reader, hit.span, token->clause);
-            if (part && hit.look == KILN_LOOK &&
-                !is_asked_for(reader, phrase, hit.span, token->clause))
-                hit.look = PLACED; /* "black ink spilled" is no black ink illustration */
-            hit.certain =
-                hit.look == KILN_LOOK && (phrase->count == 1 || !phrase->bare ||
-                                          is_asked_for(reader, phrase, hit.span, token->clause));
-            reader->hits[reader->hit_count++] = hit;
-        }
-    }
-    find_longer(reader);
+    const struct kiln_phrase *phrase = &reader->router->phrases[hit->phrase];
+    const uint32_t clause = reader->tokens.at[hit->span.from].clause;
+    hit->look = look(reader, phrase, hit->span);
+    hit->scene = hit->look == THING && is_part_of_scene(reader, hit->span, clause);
+    if (part && hit->look == KILN_LOOK && !is_asked_for(reader, phrase, hit->span, clause))
+        hit->look = PLACED; /* "black ink spilled" is no black ink illustration */
+    hit->certain =
+        hit->look == KILN_LOOK && (phrase->count == 1 || !phrase->bare ||
+                                   is_asked_for(reader, phrase, hit->span, clause));
 }
