@@ -27,7 +27,7 @@
 
 #define AGEING_MS (3600 * 1000LL) /* what a level of priority is worth */
 #define AVOID_MS (60 * 1000LL)    /* how long a job is kept from the worker where it failed */
-#define PATIENCE 128.0            /* seconds of waiting longer that weigh as one of switching */
+#define PATIENCE 256.0            /* seconds of waiting longer that weigh as one of switching */
 #define FAIR_PATIENCE 64.0        /* the same of the fleet's time that a tenant had more */
 #define SIZE_SWITCH_S 0.05        /* a new size in the same set */
 #define QUANTUM_S 20.0            /* GPU-seconds of a tenant's round for each worker */

@@ -79,7 +79,7 @@ RULES = [
      "return waited / PATIENCE + 0 * served;"),
     ("a worker keeps its size", CHOOSE, "if (is_size_of(worker, &p->groups[group]) &&",
      "if (false && is_size_of(worker, &p->groups[group]) &&"),
-    ("PATIENCE 128, not 64", STATE, "#define PATIENCE 128.0", "#define PATIENCE 64.0"),
+    ("PATIENCE 256, not 128", STATE, "#define PATIENCE 256.0", "#define PATIENCE 128.0"),
     ("QUANTUM_S 20, not 80", STATE, "#define QUANTUM_S 20.0", "#define QUANTUM_S 80.0"),
     ("promised work counts from half of the time", DUE, "#define SHARE 0.5", "#define SHARE 1.0"),
     ("the reserve has two batches", DUE, "short_s + 2 * p->batch_s;", "short_s;"),
