@@ -48,23 +48,30 @@ size_t kiln_edit_distance(const char *a, size_t a_len, const char *b, size_t b_l
     size_t apart = a_len > b_len ? a_len - b_len : b_len - a_len;
     if (apart > max)
         return apart;
-    /* rows[0] is two letters of a back, needed for a swap; rows[2] is being filled. */
-    size_t rows[3][COMPARED_MAX + 1];
+    /* What both begin or end with changes no distance. */
+    for (; a_len > 0 && b_len > 0 && same(a[0], b[0]); a_len--, b_len--, a++, b++)
+        ;
+    for (; a_len > 0 && b_len > 0 && same(a[a_len - 1], b[b_len - 1]); a_len--, b_len--)
+        ;
+    /* `before` is two letters of a back, needed for a swap; `next` is being filled. */
+    size_t rows[3][COMPARED_MAX + 1], *before = rows[0], *last = rows[1], *next = rows[2];
     for (size_t j = 0; j <= b_len; j++)
-        rows[1][j] = j;
+        last[j] = j;
     for (size_t i = 1; i <= a_len; i++) {
-        rows[2][0] = i;
+        next[0] = i;
         for (size_t j = 1; j <= b_len; j++) {
-            size_t change = rows[1][j - 1] + !same(a[i - 1], b[j - 1]);
-            size_t best = least(change, least(rows[1][j], rows[2][j - 1]) + 1);
+            size_t change = last[j - 1] + !same(a[i - 1], b[j - 1]);
+            size_t best = least(change, least(last[j], next[j - 1]) + 1);
             if (i > 1 && j > 1 && same(a[i - 1], b[j - 2]) && same(a[i - 2], b[j - 1]))
-                best = least(best, rows[0][j - 2] + 1);
-            rows[2][j] = best;
+                best = least(best, before[j - 2] + 1);
+            next[j] = best;
         }
-        memcpy(rows[0], rows[1], sizeof rows[0]);
-        memcpy(rows[1], rows[2], sizeof rows[1]);
+        size_t *const free_row = before;
+        before = last;
+        last = next;
+        next = free_row;
     }
-    return rows[1][b_len];
+    return last[b_len];
 }
 
 static const char *nearest_within(const char *text, size_t len, const char *const *names,

@@ -129,12 +129,15 @@ void kiln_misspelt_each(const char *text, size_t len, size_t from, unsigned lett
                         void (*each)(void *arg, uint64_t hash), void *arg)
 {
     char less[24];
+    if (from >= len)
+        return;
+    memcpy(less, text, from);
+    memcpy(less + from, text + from + 1, len - from - 1);
     for (size_t skip = from; skip < len; skip++) {
-        memcpy(less, text, skip);
-        memcpy(less + skip, text + skip + 1, len - skip - 1);
         each(arg, kiln_map_hash(less, len - 1));
         if (letters > 1)
             kiln_misspelt_each(less, len - 1, skip, letters - 1, each, arg);
+        less[skip] = text[skip];
     }
 }
 

@@ -7,7 +7,8 @@
 #include "schemas/text/text.h"
 #include "schemas/text/utf8.h"
 
-#define STEP 5 /* hundredths: few distinct scales, so that jobs share a LoRA set */
+#define STEP 5       /* hundredths: few distinct scales, so that jobs share a LoRA set */
+#define TEXT_SIZE 48 /* of a phrase in the reason, which is cut to it */
 
 static int hundredths(double scale)
 {
@@ -71,52 +72,67 @@ void kiln_route_prompt(struct kiln_router_reader *reader, const struct kiln_rout
     route->prompt = reader->prompt;
 }
 
-/* One entry of the reason, which is left out when the whole would get too long. */
+/* One entry of the reason. */
 static void add_entry(const struct kiln_router *router, const struct kiln_route_candidate *c,
-                      struct kiln_text *entry)
+                      struct kiln_text *out)
 {
-    char words[64], text[48];
-    kiln_utf8_copy(text, sizeof text, c->text);
-    if (c->why == KILN_ROUTE_CHOSEN)
-        snprintf(words, sizeof words, "%s%s",
-                 c->by_trigger   ? "trigger "
-                 : c->by_meaning ? "meaning"
-                 : *text         ? ""
-                                 : "words",
-                 c->by_meaning ? "" : text);
-    else
-        snprintf(words, sizeof words, "%s", kiln_route_why_name(c->why));
     const char *name = router->loras[c->lora].name;
-    kiln_text_clear(entry);
-    kiln_text_puts(entry, "[");
-    kiln_text_json(entry, name, strlen(name));
-    kiln_text_printf(entry, ",%d.%02d,", (c->p + 5) / 1000, (c->p + 5) / 10 % 100);
-    kiln_text_json(entry, words, strlen(words));
-    kiln_text_puts(entry, "]");
+    const int hundredths = (c->p + 5) / 10;
+    const char p[] = {',',
+                      (char)('0' + hundredths / 100),
+                      '.',
+                      (char)('0' + hundredths / 10 % 10),
+                      (char)('0' + hundredths % 10),
+                      ','};
+    const bool chosen = c->why == KILN_ROUTE_CHOSEN;
+    const char *lead = !chosen         ? kiln_route_why_name(c->why)
+                       : c->by_trigger ? "trigger "
+                       : c->by_meaning ? "meaning"
+                       : c->text[0]    ? ""
+                                       : "words";
+    char words[64];
+    kiln_utf8_copy(words, sizeof words, lead);
+    if (chosen)
+        kiln_utf8_copy(words + strlen(lead), TEXT_SIZE, c->text);
+    kiln_text_puts(out, "[");
+    kiln_text_json(out, name, strlen(name));
+    kiln_text_add(out, p, sizeof p);
+    kiln_text_json(out, words, strlen(words));
+    kiln_text_puts(out, "]");
 }
 
-void kiln_route_reason(const struct kiln_router *router, struct kiln_route *route)
+int kiln_route_reason(const struct kiln_router *router, struct kiln_route *route,
+                      struct kiln_error *err)
 {
-    struct kiln_text entry = {0};
-    char *out = route->reason;
-    char embedder[sizeof ",\"e\":\"\"" + KILN_MEANING_ID_SIZE] = "";
-    if (router->meaning)
-        snprintf(embedder, sizeof embedder, ",\"e\":\"%s\"", router->meaning->id);
-    size_t at = (size_t)snprintf(out, sizeof route->reason, "{\"v\":%llu,\"r\":%d%s,\"p\":[",
-                                 (unsigned long long)router->version, KILN_ROUTER_ID, embedder);
-    unsigned entries = 0;
+    static const char end[] = "]}";
+    struct kiln_text out = {0};
+    kiln_text_puts(&out, "{\"v\":");
+    kiln_text_u64(&out, router->version);
+    kiln_text_puts(&out, ",\"r\":");
+    kiln_text_u64(&out, KILN_ROUTER_ID);
+    if (router->meaning) {
+        kiln_text_puts(&out, ",\"e\":\"");
+        kiln_text_puts(&out, router->meaning->id);
+        kiln_text_puts(&out, "\"");
+    }
+    kiln_text_puts(&out, ",\"p\":[");
+    const size_t head = out.len;
     for (uint32_t i = 0; i < route->shown_count; i++) {
         const struct kiln_route_candidate *c = &route->shown[i];
+        const size_t before = out.len;
         if (c->why == KILN_ROUTE_WEAK || c->why == KILN_ROUTE_NAME_ONLY ||
             c->why == KILN_ROUTE_EXPLAINED)
             continue;
-        add_entry(router, c, &entry);
-        if (entry.failed || at + (entries > 0) + entry.len + 2 > KILN_ROUTER_REASON_MAX)
-            continue;
-        at += (size_t)snprintf(out + at, sizeof route->reason - at, "%s%s", entries ? "," : "",
-                               entry.at);
-        entries++;
+        if (before > head)
+            kiln_text_puts(&out, ",");
+        add_entry(router, c, &out);
+        if (out.len + strlen(end) > KILN_ROUTER_REASON_MAX)
+            out.len = before; /* it is left out */
     }
-    kiln_text_release(&entry);
-    snprintf(out + at, sizeof route->reason - at, "]}");
+    kiln_text_add(&out, end, sizeof end); /* with its NUL */
+    if (!out.failed)
+        memcpy(route->reason, out.at, out.len);
+    const bool failed = out.failed;
+    kiln_text_release(&out);
+    return failed ? kiln_fail(err, KILN_NO_MEMORY, "no memory for the reason of a route") : 0;
 }

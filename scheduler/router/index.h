@@ -121,8 +121,8 @@ struct kiln_router_reader {
     struct kiln_route_tokens tokens;
     struct kiln_hit hits[KILN_HITS_MAX];
     size_t hit_count;
-    size_t order;    /* the first word that orders a picture: "draw"; SIZE_MAX for none */
-    size_t referral; /* the last "as one of them" behind it, 0 for none */
+    size_t order;       /* the first word that orders a picture: "draw"; SIZE_MAX for none */
+    size_t referral;    /* the last "as one of them" behind it, 0 for none */
     struct kiln_cover { /* places where a negative phrase of a LoRA stands */
         uint32_t lora;
         struct kiln_span span;
@@ -211,6 +211,7 @@ void kiln_router_use_segments(struct kiln_router_reader *reader, uint32_t lora, 
 void kiln_route_scales(const struct kiln_router *router, struct kiln_route *route);
 void kiln_route_prompt(struct kiln_router_reader *reader, const struct kiln_router_request *request,
                        const bool missing[KILN_LORAS_MAX], struct kiln_route *route);
-void kiln_route_reason(const struct kiln_router *router, struct kiln_route *route);
+int kiln_route_reason(const struct kiln_router *router, struct kiln_route *route,
+                      struct kiln_error *err) KILN_MUST_CHECK;
 
 #endif

@@ -24,15 +24,26 @@ static unsigned classes_at(const struct kiln_router_reader *reader, size_t i, ui
     return kiln_lexicon_classes(reader->router->lexicon, reader->tokens.at[i].form);
 }
 
-/* By its letters, which is quicker than by its hash. */
-static inline bool is_word(const struct kiln_router_reader *reader, size_t i, const char *word)
+/* By their letters, which is quicker than by their hashes. */
+static inline bool is_any(const struct kiln_router_reader *reader, size_t i,
+                          const char *const *words, size_t count)
 {
     if (i >= reader->tokens.count)
         return false;
     const struct kiln_route_token *token = &reader->tokens.at[i];
     const char *letters = reader->tokens.letters + token->text;
-    return letters[0] == word[0] && token->length == strlen(word) &&
-           memcmp(letters, word, token->length) == 0;
+    const size_t len = token->length;
+    for (size_t w = 0; w < count; w++)
+        if (letters[0] == words[w][0] && len == strlen(words[w]) &&
+            memcmp(letters, words[w], len) == 0)
+            return true;
+    return false;
+}
+#define IS_ANY(reader, i, words) is_any(reader, i, words, sizeof(words) / sizeof *(words))
+
+static inline bool is_word(const struct kiln_router_reader *reader, size_t i, const char *word)
+{
+    return is_any(reader, i, &word, 1);
 }
 
 /* Of words that a clause may hold beside a look: "please make it watercolor". */
@@ -54,16 +65,6 @@ static bool alone(const struct kiln_router_reader *reader, struct kiln_span span
             return false;
     return true;
 }
-
-static bool is_any(const struct kiln_router_reader *reader, size_t i, const char *const *words,
-                   size_t count)
-{
-    for (size_t w = 0; w < count; w++)
-        if (is_word(reader, i, words[w]))
-            return true;
-    return false;
-}
-#define IS_ANY(reader, i, words) is_any(reader, i, words, sizeof(words) / sizeof *(words))
 
 static bool is_article(const struct kiln_router_reader *reader, size_t i)
 {
@@ -347,6 +348,9 @@ static bool is_happening(const struct kiln_router_reader *reader, struct kiln_sp
                  {NULL, "from", "ed"},     {NULL, "from", "ing"}};
     const struct kiln_route_token *token = &reader->tokens.at[span.from];
     const char *text = reader->tokens.letters + token->text;
+    if (token->length < 3 || (memcmp(text + token->length - 2, "ed", 2) != 0 &&
+                              memcmp(text + token->length - 3, "ing", 3) != 0))
+        return false;
     for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++) {
         const size_t len = strlen(verbs[i].ending);
         const bool there = verbs[i].before ? is_word(reader, span.from - 1, verbs[i].before)
@@ -444,7 +448,6 @@ void kiln_router_judge(const struct kiln_router_reader *reader, bool part, struc
     hit->scene = hit->look == THING && is_part_of_scene(reader, hit->span, clause);
     if (part && hit->look == KILN_LOOK && !is_asked_for(reader, phrase, hit->span, clause))
         hit->look = PLACED; /* "black ink spilled" is no black ink illustration */
-    hit->certain =
-        hit->look == KILN_LOOK && (phrase->count == 1 || !phrase->bare ||
-                                   is_asked_for(reader, phrase, hit->span, clause));
+    hit->certain = hit->look == KILN_LOOK && (phrase->count == 1 || !phrase->bare ||
+                                              is_asked_for(reader, phrase, hit->span, clause));
 }

@@ -2,15 +2,33 @@
 #include "scheduler/router/map.h"
 
 #include <stdlib.h>
+#include <string.h>
+
+static uint64_t mixed(uint64_t hash, uint64_t with)
+{
+    hash = (hash ^ with) * 0xbf58476d1ce4e5b9u;
+    return hash ^ hash >> 32;
+}
+
+/* All of up to eight bytes, some of them twice. */
+static uint64_t few(const unsigned char *bytes, size_t len)
+{
+    uint32_t first, last;
+    if (len < sizeof first)
+        return len ? (uint64_t)bytes[0] << 16 | (uint64_t)bytes[len / 2] << 8 | bytes[len - 1] : 0;
+    memcpy(&first, bytes, sizeof first);
+    memcpy(&last, bytes + len - sizeof last, sizeof last);
+    return (uint64_t)first << 32 | last;
+}
 
 uint64_t kiln_map_hash(const char *bytes, size_t len)
 {
-    uint64_t hash = 0xcbf29ce484222325u;
-    for (size_t i = 0; i < len; i++)
-        hash = (hash ^ (unsigned char)bytes[i]) * 0x100000001b3u;
-    hash ^= hash >> 29;
-    hash *= 0xbf58476d1ce4e5b9u;
-    hash ^= hash >> 32;
+    uint64_t hash = len * 0x9e3779b97f4a7c15u, part;
+    for (; len > sizeof part; len -= sizeof part, bytes += sizeof part) {
+        memcpy(&part, bytes, sizeof part);
+        hash = mixed(hash, part);
+    }
+    hash = mixed(mixed(hash, few((const unsigned char *)bytes, len)), 0x94d049bb133111ebu);
     return hash ? hash : 1;
 }
 

@@ -28,7 +28,8 @@ static inline const uint32_t *kiln_map_get(const struct kiln_map *map, uint64_t 
 uint32_t *kiln_map_put(struct kiln_map *map, uint64_t key, uint32_t fresh);
 void kiln_map_release(struct kiln_map *map);
 
-/* FNV-1a, finished so that its low bits may be an index; never 0. */
+/* Eight bytes at a time, mixed so that its low bits may be an index; never 0.  Not to be stored: it
+ * differs with the order of bytes in a number. */
 uint64_t kiln_map_hash(const char *bytes, size_t len);
 
 #endif

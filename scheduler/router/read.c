@@ -67,9 +67,21 @@ bool kiln_router_word_for_word(const struct kiln_route_tokens *tokens, size_t i,
     return true;
 }
 
+/* Which words the prompt has, about: a bit a word. */
+#define PRESENT_BITS 1024
+struct present {
+    uint64_t bits[PRESENT_BITS / 64];
+};
+
+static inline bool is_present(const struct present *present, uint32_t form)
+{
+    return present->bits[form % PRESENT_BITS / 64] >> (form % 64) & 1;
+}
+
 /* The share of the phrase's words around its anchor at i, 0 for too little. */
-static uint16_t around(const struct kiln_route_tokens *tokens, size_t i,
-                       const struct kiln_phrase *phrase, struct kiln_span *ret, bool *ret_part)
+static uint16_t around(const struct kiln_route_tokens *tokens, const struct present *present,
+                       size_t i, const struct kiln_phrase *phrase, struct kiln_span *ret,
+                       bool *ret_part)
 {
     const size_t reach = phrase->count + BETWEEN - 1u;
     const size_t low = i > reach ? i - reach : 0;
@@ -80,7 +92,7 @@ static uint16_t around(const struct kiln_route_tokens *tokens, size_t i,
     for (size_t w = 0; w < phrase->count; w++) {
         if (w == phrase->anchor)
             continue;
-        size_t t = low;
+        size_t t = is_present(present, (uint32_t)phrase->forms[w]) ? low : high + 1;
         for (; t <= high; t++) {
             const struct kiln_route_token *token = &tokens->at[t];
             if (t != i && token->form == phrase->forms[w] &&
@@ -110,10 +122,20 @@ static uint16_t around(const struct kiln_route_tokens *tokens, size_t i,
  * thing is a thing. */
 static void find_longer(struct kiln_router_reader *reader)
 {
+    uint32_t most = 0; /* words of one that may be around others */
+    bool scene = false;
+    for (size_t i = 0; i < reader->hit_count; i++) {
+        const struct kiln_hit *hit = &reader->hits[i];
+        const uint32_t length = hit->span.to - hit->span.from;
+        most = hit->exact && !hit->denied && length > most ? length : most;
+        scene |= hit->scene;
+    }
     for (size_t i = 0; i < reader->hit_count; i++) {
         struct kiln_hit *hit = &reader->hits[i];
         uint32_t longest = hit->span.to - hit->span.from;
         hit->inside = UINT32_MAX;
+        if (longest >= most && !scene)
+            continue;
         for (size_t j = 0; j < reader->hit_count; j++) {
             const struct kiln_hit *other = &reader->hits[j];
             const uint32_t length = other->span.to - other->span.from;
@@ -135,17 +157,6 @@ static bool often(const struct kiln_router_reader *reader, uint32_t phrase)
     for (size_t i = reader->hit_count; i-- > 0 && times < KILN_REPEATS_MAX;)
         times += reader->hits[i].phrase == phrase;
     return times == KILN_REPEATS_MAX;
-}
-
-/* Which words the prompt has, about: a bit a word. */
-#define PRESENT_BITS 1024
-struct present {
-    uint64_t bits[PRESENT_BITS / 64];
-};
-
-static bool is_present(const struct present *present, uint32_t form)
-{
-    return present->bits[form % PRESENT_BITS / 64] >> (form % 64) & 1;
 }
 
 static void find(struct kiln_router_reader *reader)
@@ -173,7 +184,7 @@ static void find(struct kiln_router_reader *reader)
                 hit.exact = !guessed;
                 hit.share = guessed ? LOOSE : 1000;
             } else if (phrase->count > 1 && !kiln_phrase_is_compound(router, phrase)) {
-                hit.share = around(tokens, i, phrase, &hit.span, &part);
+                hit.share = around(tokens, &present, i, phrase, &hit.span, &part);
             }
             if (hit.share == 0 || reader->hit_count == KILN_HITS_MAX || often(reader, p->phrase))
                 continue;

@@ -21,13 +21,18 @@ int kiln_router_p(int z)
     return (int)lround(1000 / (1 + exp(-z / 1000.0)));
 }
 
+static bool is_between(char c)
+{
+    return c == '-' || c == '_' || c == '.' || c == ' ';
+}
+
 /* "Z-Image", "ZImage" and "z_image" are one.  b: of that length. */
 static bool same_part(const char *a, const char *b, size_t len)
 {
     for (const char *end = b + len;; a++, b++) {
-        while (*a && strchr("-_. ", *a))
+        while (is_between(*a))
             a++;
-        while (b < end && strchr("-_. ", *b))
+        while (b < end && is_between(*b))
             b++;
         const int x = *a >= 'A' && *a <= 'Z' ? *a | 0x20 : *a;
         const int y = b == end ? 0 : *b >= 'A' && *b <= 'Z' ? *b | 0x20 : *b;
@@ -38,7 +43,7 @@ static bool same_part(const char *a, const char *b, size_t len)
 
 static bool same_name(const char *a, const char *b)
 {
-    return same_part(a, b, strlen(b));
+    return strcmp(a, b) == 0 || same_part(a, b, strlen(b));
 }
 
 /* An unknown licence allows nothing. */
@@ -67,8 +72,8 @@ bool kiln_router_suits(const struct kiln_router_lora *lora, const struct kiln_ro
         return false;
     if (*lora->base && pool->base && *pool->base && !same_name(lora->base, pool->base))
         return false;
-    if (given && !same_name(lora->variant, "any") && !same_name(lora->variant, "unknown") &&
-        !same_name(lora->variant, pool->variant))
+    if (given && !same_name(lora->variant, pool->variant) && !same_name(lora->variant, "any") &&
+        !same_name(lora->variant, "unknown"))
         return false;
     return !*lora->tenant || (pool->tenant && strcmp(lora->tenant, pool->tenant) == 0);
 }
@@ -216,9 +221,12 @@ static void add_words(struct kiln_router_reader *reader, const struct kiln_route
     const struct kiln_router *router = reader->router;
     for (size_t i = 0; i < reader->tokens.count && (all || reader->candidate_count > 0); i++) {
         const uint32_t *list = kiln_map_get(&router->words, reader->tokens.at[i].stem);
-        if (!list || !counts(&reader->tokens, i))
-            continue;
-        for (const struct kiln_posting *p = router->postings + *list; p->lora != UINT32_MAX; p++)
+        const struct kiln_posting *p = list ? router->postings + *list : NULL;
+        while (p && p->lora != UINT32_MAX && !all && !reader->candidate_of[p->lora])
+            p++;
+        if (!p || p->lora == UINT32_MAX || !counts(&reader->tokens, i))
+            continue; /* nobody's word that matters, or one that does not count */
+        for (; p->lora != UINT32_MAX; p++)
             if (all || reader->candidate_of[p->lora]) {
                 struct kiln_candidate *c = kiln_router_candidate(reader, p->lora, pool);
                 if (c)

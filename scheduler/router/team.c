@@ -192,7 +192,8 @@ int kiln_router_route(struct kiln_router_reader *reader, const struct kiln_route
     route.tags = reader->tokens.tags;
     kiln_route_scales(router, &route);
     kiln_route_prompt(reader, request, team.missing, &route);
-    kiln_route_reason(router, &route);
-    *ret = route;
-    return 0;
+    rc = kiln_route_reason(router, &route, err);
+    if (!rc)
+        *ret = route;
+    return rc;
 }

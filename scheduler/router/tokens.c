@@ -185,18 +185,21 @@ static void end_clause(struct kiln_route_tokens *tokens)
     keep(tokens, "\n", 1);
 }
 
+/* First bytes of what separates clauses: 1, or WIDE for a character of several bytes. */
+#define WIDE 2
+static const unsigned char separators[256] = {
+    [','] = 1, ['.'] = 1, [';'] = 1, [':'] = 1,     ['!'] = 1,     ['?'] = 1,    ['('] = 1,
+    [')'] = 1, ['['] = 1, [']'] = 1, ['{'] = 1,     ['}'] = 1,     ['|'] = 1,    ['\n'] = 1,
+    ['/'] = 1, ['"'] = 1, ['-'] = 1, [0xe2] = WIDE, [0xe3] = WIDE, [0xef] = WIDE};
+
 /* The length of what separates clauses at text[0..len), or 0.  A hyphen does between spaces. */
 static size_t separator(const char *text, size_t len, bool behind_space)
 {
     static const char wide[][4] = {"，", "。", "、", "；", "：", "！", "？", "…", "—", "–"};
-    static const bool ascii[128] = {
-        [','] = true, ['.'] = true,  [';'] = true, [':'] = true, ['!'] = true, ['?'] = true,
-        ['('] = true, [')'] = true,  ['['] = true, [']'] = true, ['{'] = true, ['}'] = true,
-        ['|'] = true, ['\n'] = true, ['/'] = true, ['"'] = true};
     if (text[0] == '-')
         return behind_space && len > 1 && text[1] == ' ';
-    if (!(text[0] & 0x80))
-        return ascii[(unsigned char)text[0]];
+    if (separators[(unsigned char)text[0]] != WIDE)
+        return separators[(unsigned char)text[0]];
     for (size_t i = 0; i < sizeof wide / sizeof *wide; i++)
         if (len >= 3 && memcmp(text, wide[i], 3) == 0)
             return 3;
@@ -209,6 +212,8 @@ static void split(struct adding *adding, const char *folded, size_t len, const u
     uint32_t position = 0;
     size_t start = 0;
     for (size_t at = 0; at <= len;) {
+        while (at < len && !separators[(unsigned char)folded[at]] && marks[at] == marks[start])
+            at++;
         const size_t end =
             at < len ? separator(folded + at, len - at, at > 0 && folded[at - 1] == ' ') : 1;
         if (!end && marks[at] == marks[start]) {
@@ -234,7 +239,8 @@ int kiln_route_tokens_add(struct kiln_route_tokens *tokens, const char *text, si
     int rc = kiln_words_fold(text, len, &folded, &len, err);
     if (rc)
         return rc;
-    simplify(folded, len);
+    if (!kiln_utf8_ascii(folded, len))
+        simplify(folded, len);
     if (len + 1 > tokens->marks_room) {
         free(tokens->marks);
         tokens->marks = malloc(len + 1);

@@ -80,6 +80,19 @@ static uint64_t not_plain(uint64_t bytes)
     return (bytes | (bytes + EACH(1)) | below | zero) & EACH(0x80);
 }
 
+bool kiln_utf8_ascii(const char *text, size_t len)
+{
+    size_t at = 0;
+    uint64_t bytes, all = 0;
+    for (; at + sizeof bytes <= len; at += sizeof bytes) {
+        memcpy(&bytes, text + at, sizeof bytes);
+        all |= bytes;
+    }
+    for (; at < len; at++)
+        all |= (unsigned char)text[at];
+    return !(all & EACH(0x80));
+}
+
 size_t kiln_plain_run(const char *text, size_t len)
 {
     size_t at = 0;

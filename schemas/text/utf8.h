@@ -12,6 +12,9 @@ size_t kiln_utf8_length(const char *text, size_t len);
 /* Whether all of text is valid; *ret_at (may be NULL) receives the offset of the first bad byte. */
 bool kiln_utf8_valid(const char *text, size_t len, size_t *ret_at);
 
+/* Whether text has no byte above 0x7f. */
+bool kiln_utf8_ascii(const char *text, size_t len);
+
 /* The code point of the valid sequence of len bytes at text[0] if it is invisible and controls how
  * a terminal shows text, else -1: C0, DEL, C1, the line and paragraph separators U+2028/9, and
  * U+202A-202E, U+2066-2069, which change the direction of text. */

@@ -6,6 +6,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "schemas/text/utf8.h"
+
 #define SCOPE_WORDS 4 /* that a denial reaches, articles not counted */
 #define SCOPE_CHARS 8 /* of a script without spaces */
 #define QUOTE_MAX 400 /* bytes between two apostrophes, where the search for the second ends */
@@ -16,9 +18,12 @@ struct text {
     unsigned char *marks;
 };
 
-static bool letter(char c)
+/* a to z, 0 to 9, and every byte of a longer character. */
+static inline bool letter(char c)
 {
-    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || (c & 0x80);
+    static const uint64_t letters[] = {0x03ff000000000000u, 0x07fffffe00000000u, UINT64_MAX,
+                                       UINT64_MAX};
+    return letters[(unsigned char)c / 64] >> ((unsigned char)c % 64) & 1;
 }
 
 static bool starts(const struct text *t, size_t at, const char *with)
@@ -38,17 +43,23 @@ static size_t any_of(const struct text *t, size_t at, const char *const *words)
     return 0;
 }
 
-/* The same for whole words; a space in a word of the list is one space. */
+/* The length of the word, in which a space is one space, if it stands at `at` as a whole; else 0.
+ */
+static inline size_t whole_word(const struct text *t, size_t at, const char *word)
+{
+    if (!starts(t, at, word))
+        return 0;
+    const size_t len = strlen(word);
+    return at + len == t->len || !letter(t->at[at + len]) ? len : 0;
+}
+
+/* Of the first of the words that does. */
 static size_t any_word(const struct text *t, size_t at, const char *const *words)
 {
-    for (; *words; words++) {
-        if (!starts(t, at, *words))
-            continue;
-        const size_t len = strlen(*words);
-        if ((at + len == t->len || !letter(t->at[at + len])))
-            return len;
-    }
-    return 0;
+    size_t len = 0;
+    for (; *words && !len; words++)
+        len = whole_word(t, at, *words);
+    return len;
 }
 
 /* The first three letters of words, a bit each.  Most words of a prompt begin none of a list, which
@@ -79,6 +90,25 @@ static inline bool may_begin(const struct beginnings *beginnings, const struct t
     return beginnings->bits[letter_number(t->at[at]) * 32 + letter_number(t->at[at + 1])] >>
                letter_number(at + 2 < t->len ? t->at[at + 2] : ' ') &
            1;
+}
+
+/* Where the lists may have something, from `from` on: the first letter of a word, a character of
+ * several bytes, the n of "don't"; t->len for the end. */
+static size_t next_start(const struct text *t, size_t from)
+{
+    bool within = from > 0 && letter(t->at[from - 1]);
+    for (size_t at = from; at < t->len; at++) {
+        const unsigned char c = (unsigned char)t->at[at];
+        if (within && (unsigned)(c - 'a') < 26)
+            continue;
+        if ((c == '\'' || c >= 0x80) && at > from && t->at[at - 1] == 'n')
+            return at - 1;
+        const bool is_letter = letter((char)c);
+        if (is_letter && (c >= 0xc0 || (c < 0x80 && !within)))
+            return at;
+        within = is_letter;
+    }
+    return t->len;
 }
 
 static void mark(struct text *t, size_t from, size_t to, enum kiln_mark kind)
@@ -137,8 +167,8 @@ static size_t single_quoted(const struct text *t, size_t at, const char *open, c
  * end of its line. */
 static size_t quoted(const struct text *t, size_t at)
 {
-    const char c = t->at[at];
-    if (c != '"' && c != '\'' && !(c & 0x80))
+    const unsigned char c = (unsigned char)t->at[at];
+    if (c != '"' && c != '\'' && c < 0xc0)
         return 0;
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
         if (!starts(t, at, pairs[i][0]))
@@ -165,7 +195,7 @@ static const char *const sayings_cjk[] = {"写着", "寫著", "写有", "标题�
 
 static void mark_sayings(struct text *t)
 {
-    for (size_t at = 0; at < t->len; at++) {
+    for (size_t at = next_start(t, 0); at < t->len; at = next_start(t, at + 1)) {
         size_t said = 0;
         if (t->at[at] & 0x80)
             said = any_of(t, at, sayings_cjk);
@@ -188,109 +218,45 @@ static void mark_sayings(struct text *t)
 
 /* --- denials ---------------------------------------------------------------------------------- */
 
-static const char *const denials[] = {"no need for",
-                                      "no need of",
-                                      "not",
-                                      "no",
-                                      "without",
-                                      "never",
-                                      "avoid",
-                                      "avoiding",
-                                      "except",
-                                      "neither",
-                                      "nor",
-                                      "cannot",
-                                      "excludes",
-                                      "excluding",
-                                      "rather than",
-                                      "free of",
-                                      "lacks",
-                                      "lacking",
-                                      "minus",
-                                      "non",
-                                      "nothing",
-                                      "anything but",
-                                      "instead of",
-                                      "sick of",
-                                      "tired of",
-                                      "fed up with",
-                                      "bored of",
-                                      "enough of",
-                                      "hate",
-                                      "hates",
-                                      "dislike",
-                                      "skip",
-                                      "leave out",
-                                      "leaving out",
-                                      "omit",
-                                      "omitting",
-                                      "exclude",
-                                      "ditch the",
-                                      "drop the",
-                                      "lose the",
-                                      "forget",
-                                      "remove",
-                                      "in place of",
-                                      "devoid of",
-                                      "dont",
-                                      "doesnt",
-                                      "isnt",
-                                      "arent",
-                                      "wasnt",
-                                      "aint",
-                                      "shouldnt",
-                                      "wont",
-                                      "than",
-                                      "other than",
-                                      "apart from",
-                                      "aside from",
-                                      "as opposed to",
-                                      "opposed to",
-                                      "contrary to",
-                                      "in lieu of",
-                                      "far from",
-                                      "unlike",
-                                      "sans",
-                                      "scrap the",
-                                      "ditch",
-                                      "ditching",
-                                      "skipping",
-                                      "removing",
-                                      "get rid of",
-                                      "rid of",
-                                      "steer clear of",
-                                      "stay clear of",
-                                      "stay away from",
-                                      "keep away from",
-                                      "hold the",
-                                      "spare me",
-                                      "ban",
-                                      "banish",
-                                      "eliminate",
-                                      "reject",
-                                      "refuse",
-                                      "loathe",
-                                      "loathes",
-                                      "detest",
-                                      "detests",
-                                      "allergic to",
-                                      "weary of",
-                                      "bored with",
-                                      "enough with",
-                                      "used to be",
-                                      "formerly",
-                                      "previously",
-                                      "stop giving",
-                                      "stop making",
-                                      "stop doing",
-                                      "stop using",
-                                      "stop drawing",
-                                      "stop painting",
-                                      "stop adding",
-                                      "stop it with",
-                                      "stop with",
-                                      "quit",
-                                      NULL};
+static const char *const denial_phrases[] = {
+    "no need for",   "no need of",     "rather than",    "free of",     "anything but",
+    "instead of",    "sick of",        "tired of",       "fed up with", "bored of",
+    "enough of",     "leave out",      "leaving out",    "ditch the",   "drop the",
+    "lose the",      "in place of",    "devoid of",      "other than",  "apart from",
+    "aside from",    "as opposed to",  "opposed to",     "contrary to", "in lieu of",
+    "far from",      "scrap the",      "get rid of",     "rid of",      "steer clear of",
+    "stay clear of", "stay away from", "keep away from", "hold the",    "spare me",
+    "allergic to",   "weary of",       "bored with",     "enough with", "used to be",
+    "stop giving",   "stop making",    "stop doing",     "stop using",  "stop drawing",
+    "stop painting", "stop adding",    "stop it with",   "stop with",   NULL};
+static const char *const denial_words[] = {
+    "not",      "no",      "without",  "never",      "avoid",  "avoiding", "except",   "neither",
+    "nor",      "cannot",  "excludes", "excluding",  "lacks",  "lacking",  "minus",    "non",
+    "nothing",  "hate",    "hates",    "dislike",    "skip",   "omit",     "omitting", "exclude",
+    "forget",   "remove",  "dont",     "doesnt",     "isnt",   "arent",    "wasnt",    "aint",
+    "shouldnt", "wont",    "than",     "unlike",     "sans",   "ditch",    "ditching", "skipping",
+    "removing", "ban",     "banish",   "eliminate",  "reject", "refuse",   "loathe",   "loathes",
+    "detest",   "detests", "formerly", "previously", "quit",   NULL};
+/* The first letters of these, by which they are found without a look at each. */
+#define COUNT(list) (sizeof(list) / sizeof *(list)-1)
+static char phrase_firsts[COUNT(denial_phrases)], word_firsts[COUNT(denial_words)];
+
+static size_t find_word(const struct text *t, size_t at, const char *const *words,
+                        const char *firsts, size_t count)
+{
+    size_t len = 0;
+    for (const char *next = firsts;
+         !len && (next = memchr(next, t->at[at], (size_t)(firsts + count - next))) != NULL; next++)
+        len = whole_word(t, at, words[next - firsts]);
+    return len;
+}
+
+static size_t any_denial(const struct text *t, size_t at)
+{
+    const size_t len = find_word(t, at, denial_phrases, phrase_firsts, COUNT(denial_phrases));
+    return len ? len : find_word(t, at, denial_words, word_firsts, COUNT(denial_words));
+}
+
 /* "Replace the neon with clay", "swap clay for neon": up to "with" or "for". */
 static const char *const swaps[] = {"replace",  "replacing", "replaces", "swap", "swap out",
                                     "swapping", "trade",     "trading",  NULL};
@@ -436,7 +402,7 @@ static size_t short_not(const struct text *t, size_t at)
 
 static void mark_denials(struct text *t)
 {
-    for (size_t at = 0; at < t->len; at++) {
+    for (size_t at = next_start(t, 0); at < t->len; at = next_start(t, at + 1)) {
         const bool ascii = !(t->at[at] & 0x80);
         const bool begins = may_begin(&of_denials, t, at);
         size_t cue = t->at[at] == 'n' ? short_not(t, at) : 0;
@@ -450,7 +416,7 @@ static void mark_denials(struct text *t)
         if (begins && any_word(t, at, refusals))
             mark(t, refused(t, at), at, KILN_MARK_NEGATED);
         if (!cue && begins)
-            cue = any_word(t, at, denials);
+            cue = any_denial(t, at);
         const size_t less = !cue && begins ? lessened(t, at) : 0;
         mark(t, at, less, KILN_MARK_NEGATED);
         const size_t swap = !cue && begins ? any_word(t, at, swaps) : 0;
@@ -543,8 +509,13 @@ static void mark_quoted(struct text *t)
 
 static void begin(void)
 {
+    for (size_t i = 0; i < COUNT(denial_phrases); i++)
+        phrase_firsts[i] = denial_phrases[i][0];
+    for (size_t i = 0; i < COUNT(denial_words); i++)
+        word_firsts[i] = denial_words[i][0];
     add_beginnings(&of_sayings, sayings);
-    add_beginnings(&of_denials, denials);
+    add_beginnings(&of_denials, denial_phrases);
+    add_beginnings(&of_denials, denial_words);
     add_beginnings(&of_denials, no_denials);
     add_beginnings(&of_denials, swaps);
     add_beginnings(&of_denials, refusals);
@@ -554,15 +525,12 @@ static void begin(void)
 void kiln_words_marks(const char *folded, size_t len, unsigned char *marks)
 {
     struct text t = {folded, len, marks};
-    unsigned char all = 0;
     (void)pthread_once(&begun, begin);
     memset(marks, KILN_MARK_NONE, len);
-    for (size_t i = 0; i < len; i++)
-        all |= (unsigned char)folded[i];
     /* Most prompts have none of these, and to see that is quicker than to look at each place. */
     if (memchr(folded, '<', len) || memchr(folded, ':', len) || memmem(folded, len, "www.", 4))
         mark_syntax(&t);
-    if ((all & 0x80) || memchr(folded, '"', len) || memchr(folded, '\'', len))
+    if (!kiln_utf8_ascii(folded, len) || memchr(folded, '"', len) || memchr(folded, '\'', len))
         mark_quoted(&t);
     mark_sayings(&t);
     mark_denials(&t);

@@ -1,31 +1,66 @@
 /* words.c - see words.h. */
 #include "schemas/words/words.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <utf8proc.h>
+
+/* The code of the three bytes at text if they are Han or its punctuation, a quotation mark, or a
+ * full-width form of ASCII; else 0. */
+static unsigned plain_at(const unsigned char *text, size_t len)
+{
+    if (len < 3 || (text[0] & 0xf0) != 0xe0 || (text[1] & 0xc0) != 0x80 || (text[2] & 0xc0) != 0x80)
+        return 0;
+    const unsigned code = (text[0] & 15u) << 12 | (text[1] & 63u) << 6 | (text[2] & 63u);
+    const bool plain = (code >= 0x4e00 && code <= 0x9fa5) || (code >= 0xff01 && code <= 0xff5e) ||
+                       code == 0x3001 || code == 0x3002 || (code >= 0x3008 && code <= 0x3011) ||
+                       code == 0x2013 || code == 0x2014 || (code >= 0x2018 && code <= 0x201d);
+    return plain ? code : 0;
+}
+
+/* Of ASCII and Chinese, which most prompts are: each character has one form, whatever stands beside
+ * it.  False, with nothing said of out, at another character. */
+static bool fold_plain(const char *text, size_t len, char *out, size_t *ret_len)
+{
+    size_t to = 0;
+    for (size_t at = 0; at < len; at++) {
+        unsigned code = (unsigned char)text[at];
+        if (code >= 0x80) {
+            if (!(code = plain_at((const unsigned char *)text + at, len - at)))
+                return false;
+            if (code < 0xff01) {
+                memcpy(out + to, text + at, 3);
+                to += 3;
+            }
+            at += 2;
+            code -= 0xfee0;
+        }
+        if (code < 0x80)
+            out[to++] = (char)(code ? code | (code - 'A' < 26) << 5 : ' ');
+    }
+    out[to] = '\0';
+    *ret_len = to;
+    return true;
+}
 
 int kiln_words_fold(const char *text, size_t len, char **ret, size_t *ret_len,
                     struct kiln_error *err)
 {
     utf8proc_uint8_t *folded = NULL;
     char *copy = malloc(len + 1);
-    unsigned char all = 0;
+    size_t copied;
     if (!copy)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for the words of a text");
-    for (size_t i = 0; i < len; i++) {
-        copy[i] = text[i] ? text[i] : ' ';
-        all |= (unsigned char)copy[i];
-    }
-    if (all < 0x80) { /* ASCII needs only case folding, and most prompts are ASCII */
-        for (size_t i = 0; i < len; i++)
-            copy[i] = (char)(copy[i] | (copy[i] >= 'A' && copy[i] <= 'Z' ? 0x20 : 0));
-        copy[len] = '\0';
+    if (fold_plain(text, len, copy, &copied)) {
         *ret = copy;
         if (ret_len)
-            *ret_len = len;
+            *ret_len = copied;
         return 0;
     }
+    for (size_t i = 0; i < len; i++)
+        copy[i] = text[i] ? text[i] : ' ';
     utf8proc_ssize_t size = utf8proc_map(
         (const utf8proc_uint8_t *)copy, (utf8proc_ssize_t)len, &folded,
         UTF8PROC_STABLE | UTF8PROC_COMPAT | UTF8PROC_COMPOSE | UTF8PROC_CASEFOLD | UTF8PROC_IGNORE);
@@ -70,13 +105,16 @@ static bool spaceless(int32_t code)
 
 enum kind { SPACE, LETTER, SPACELESS };
 
+static inline enum kind kind_of_ascii(unsigned char c)
+{
+    return (unsigned)((c | 0x20) - 'a') < 26 || (unsigned)(c - '0') < 10 ? LETTER : SPACE;
+}
+
+/* Of a character of several bytes. */
 static enum kind kind_of(int32_t code)
 {
-    if (code < 0x80)
-        return (code >= 'a' && code <= 'z') || (code >= '0' && code <= '9') ||
-                       (code >= 'A' && code <= 'Z')
-                   ? LETTER
-                   : SPACE;
+    if (code >= 0x4e00 && code <= 0x9fa5)
+        return SPACELESS;
     switch (utf8proc_category(code)) {
     case UTF8PROC_CATEGORY_LU:
     case UTF8PROC_CATEGORY_LL:
@@ -148,16 +186,21 @@ void kiln_words_each(const char *folded, size_t len, uint32_t *position, kiln_ea
     enum kind last = SPACE;
     size_t start = 0, at = 0;
     while (at <= len) {
-        utf8proc_int32_t code = ' ';
-        utf8proc_ssize_t size = 1;
-        if (at < len)
-            size = utf8proc_iterate((const utf8proc_uint8_t *)folded + at,
-                                    (utf8proc_ssize_t)(len - at), &code);
-        if (size < 1) { /* not of kiln_words_fold */
-            size = 1;
-            code = ' ';
+        while (last == LETTER && at < len && (unsigned)(folded[at] - 'a') < 26) /* of most words */
+            at++;
+        size_t size = 1;
+        enum kind now = SPACE; /* at the end, too */
+        if (at < len && !(folded[at] & 0x80)) {
+            now = kind_of_ascii((unsigned char)folded[at]);
+        } else if (at < len) {
+            utf8proc_int32_t code;
+            const utf8proc_ssize_t bytes = utf8proc_iterate((const utf8proc_uint8_t *)folded + at,
+                                                            (utf8proc_ssize_t)(len - at), &code);
+            if (bytes > 0) { /* else it is not of kiln_words_fold */
+                size = (size_t)bytes;
+                now = kind_of(code);
+            }
         }
-        enum kind now = kind_of(code);
         if (now != last) {
             splitter.run += last != SPACE;
             if (last == LETTER)
@@ -167,6 +210,6 @@ void kiln_words_each(const char *folded, size_t len, uint32_t *position, kiln_ea
             start = at;
         }
         last = now;
-        at += (size_t)size;
+        at += size;
     }
 }
