@@ -41,8 +41,11 @@ SANFLAGS := $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-
 PACKAGES := jansson libcrypto libpcre2-8 libutf8proc hiredis libpq libcurl libwebp libwebpmux libpng libjpeg libzstd
 PKG_CFLAGS := $(shell pkg-config --cflags jansson libcrypto libpcre2-8 libutf8proc libpq libcurl libwebp libwebpmux libpng libjpeg libzstd 2>/dev/null)
 CPPFLAGS += -I. -D_GNU_SOURCE $(PKG_CFLAGS) $(if $(SAN),,-D_FORTIFY_SOURCE=2)
+# The repository of this tree: a tree without one is not of the repository that it was unpacked in.
+GIT := GIT_CEILING_DIRECTORIES='$(abspath $(CURDIR)/..)' git
 # The release, as in CHANGELOG.md, and the commit that it was built from.
-VERSION := 0.2.0 ($(shell git describe --always --dirty --exclude '*' 2>/dev/null || echo unknown))
+COMMIT := $(or $(shell $(GIT) describe --always --dirty --exclude '*' 2>/dev/null),$(filter-out $$Format%,$(file <scripts/deb/commit)),unknown)
+VERSION := 0.2.0 ($(COMMIT))
 CFLAGS_ALL := -std=c11 $(OPT) $(WARN) -Wmissing-prototypes -Wstrict-prototypes $(HARDEN) -fPIC -pthread $(SANFLAGS) $(CFLAGS)
 # -g1: describing every type of LibTorch's headers takes three times as long as compiling.
 # -fopenmp: without it at::parallel_for, a template, is compiled for one thread.

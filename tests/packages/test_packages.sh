@@ -71,6 +71,20 @@ fi
 # --- the release that the programs name is the one that CHANGELOG.md begins with
 release=$(sed -n 's/^## //p' "$source_dir/CHANGELOG.md" | head -n 1)
 kiln --version | grep -qxE "kiln ${release//./[.]} \([0-9a-z-]+\)" || die "$(kiln --version), and CHANGELOG.md begins with $release"
+# An archive of the tree names its commit, and never that of a repository that it was unpacked in.
+if git -C "$source_dir" archive HEAD Makefile scripts/deb tests/tests.mk tests/sim/sim.mk >tree.tar 2>err.txt; then
+    mkdir -p around/tree
+    git -C around init -q
+    git -C around -c user.name=x -c user.email=x@example.org commit -q --allow-empty -m 'another tree'
+    tar -xf tree.tar -C around/tree
+    for commit in "$(git -C "$source_dir" log -1 --format=%h)" unknown; do
+        ok make -s -C around/tree BUILD="$PWD/archived" "$PWD/archived/gen/release"
+        [ "$(cat archived/gen/release)" = "$release ($commit)" ] || die "an archive says $(cat archived/gen/release)"
+        rm around/tree/scripts/deb/commit
+    done
+else
+    echo "skip: the tree is not a repository of git"
+fi
 
 # --- settings, scripts
 ok kiln help config --json --config "$deb/kiln.conf"
