@@ -123,6 +123,37 @@ ok kiln worker ls --dir a
 says "^$cpu0 .*running *$(pid_of a worker-0)" out.txt
 says "^$cpu1 .*running *$(pid_of a worker-1)" out.txt
 
+# The same while none of its workers runs: it gives itself away by the first one that it starts.
+kill -9 "$(pid_of a crew)" "$(pid_of a worker-0)" "$(pid_of a worker-1)"
+cat >older.py <<'PYTHON'
+import json, signal, subprocess, sys
+
+program, stack = sys.argv[1], sys.argv[-1]
+
+def look(*_):
+    for row in json.load(open(f"{stack}/crew.json"))["workers"]:
+        command = [program, "--config", f"{stack}/kiln.conf", "--id", row["name"], "--device", row["device"]]
+        worker = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        open(f"{stack}/run/{row['name']}.pid", "w").write(f"{worker.pid}\n")
+
+signal.signal(signal.SIGHUP, look)
+signal.signal(signal.SIGTERM, lambda *_: sys.exit())
+print("ready", flush=True)
+while True:
+    signal.pause()
+PYTHON
+python3 older.py "$kiln_bin/kiln-worker" worker guard --dir "$PWD/a" >older.txt &
+guard=$!
+soon grep -q ready older.txt || die "the older guard does not start"
+echo "$guard" >a/run/crew.pid
+ok up --dir a
+says "^$cpu0 *was started as worker-0 by a guard of an earlier release"
+says '^guard *stopped$'
+alive "$guard" && die "the older guard still runs"
+ok kiln worker ls --dir a
+says "^$cpu0 .*running *$(pid_of a worker-0)" out.txt
+says "^$cpu1 .*running *$(pid_of a worker-1)" out.txt
+
 # --- a plan that cannot be read hides no log
 cp a/crew.json crew.json
 echo '{' >a/crew.json

@@ -100,7 +100,7 @@ static int end_workers(struct kiln_stack *stack, struct kiln_cli *cli, bool rest
                 : NULL;
         if (!why)
             continue;
-        kiln_say(cli, "%-18s stopping (pid %ld): %s", row->id, (long)pid, why);
+        kiln_stack_say(cli, row->id, "stopping (pid %ld): %s", (long)pid, why);
         row->wanted = false;
         ending.at[row - plan->at] = any = true;
     }

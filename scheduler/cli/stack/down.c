@@ -23,7 +23,7 @@ static int stop_one(struct kiln_stack *stack, struct kiln_cli *cli, const char *
         return 0;
     }
     bool gentle = kiln_process_stop(stack, name, pid, signal_no, limit_s);
-    kiln_say(cli, "%-18s stopped%s", name, gentle ? "" : " (killed: it did not end in time)");
+    kiln_stack_say(cli, name, "stopped%s", gentle ? "" : " (killed: it did not end in time)");
     return 1;
 }
 

@@ -76,7 +76,7 @@ int kiln_stack_gallery_stop(struct kiln_stack *stack, struct kiln_cli *cli)
         return 0;
     }
     bool gentle = kiln_process_stop(stack, NAME, pid, SIGTERM, STOP_LIMIT_S);
-    kiln_say(cli, "%-18s stopped%s", NAME, gentle ? "" : " (killed: it did not end in time)");
+    kiln_stack_say(cli, NAME, "stopped%s", gentle ? "" : " (killed: it did not end in time)");
     return 1;
 }
 
@@ -159,6 +159,6 @@ void kiln_stack_gallery(struct kiln_stack *stack, struct kiln_cli *cli, int choi
     if (stack->gallery && !runs && start(stack, cli, NULL, &err))
         kiln_warn(cli, "the stack runs without its web gallery: %s", err.text);
     else if (stack->gallery && kiln_stack_gallery_url(stack, url))
-        kiln_say(cli, "%-18s %s", NAME, url);
+        kiln_stack_say(cli, NAME, "%s", url);
     kiln_stack_close(stack);
 }

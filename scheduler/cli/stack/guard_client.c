@@ -15,6 +15,7 @@
 #include "storage/objects/store.h"
 
 #define START_LIMIT_S 600
+#define START_SAY_S 30 /* a wait that is longer says what it waits for */
 #define STORE_LOOK_S 3 /* a worker that is not ready by then: is it the store? */
 #define DRAIN_SLACK_S 15
 #define STOP_SLACK_S 30 /* beyond the drain: what the guard needs to stop and to kill */
@@ -131,6 +132,15 @@ static int look_at(struct start *start, int i, struct kiln_error *err)
 {
     struct kiln_guard_row *row = &start->plan->at[i];
     struct kiln_guard_report report;
+    /* A guard of an earlier release calls workers by their files, so nobody would see the heartbeat
+     * that is waited for.  Another guard follows. */
+    if (strcmp(row->id, row->name) != 0 &&
+        kiln_worker_find(start->stack, row->name, row->name, NULL)) {
+        kiln_stack_say(start->cli, row->id, "was started as %s by a guard of an earlier release",
+                       row->name);
+        (void)kiln_guard_stop(start->stack, start->cli);
+        return 0;
+    }
     if (!kiln_guard_report(start->stack, row->name, &report) || report.turn != row->turn)
         return 0; /* the guard has not read the plan yet */
     start->pids[i] = report.pid;
@@ -138,7 +148,7 @@ static int look_at(struct start *start, int i, struct kiln_error *err)
         return 0;
     if (start->chosen->ran[i]) {
         start->chosen->ran[i] = false;
-        kiln_say(start->cli, "%-18s has ended; starting", row->id);
+        kiln_stack_say(start->cli, row->id, "has ended; starting");
         return apply_again(start->stack, row->name, &row->turn, err);
     }
     kiln_process_tail(start->cli, start->stack, row->name);
@@ -183,6 +193,17 @@ static int look_at_all(struct start *start, struct kiln_bus *bus, struct kiln_er
     return kiln_fail(err, KILN_UNAVAILABLE, "the guard of the workers ended");
 }
 
+/* Of the first worker that has no heartbeat yet. */
+static void say_waiting(const struct start *start)
+{
+    int i = 0;
+    while (start->ready[i])
+        i++;
+    kiln_stack_say(start->cli, start->plan->at[i].id,
+                   "is not ready yet (%d of %d are not); its log is %s/log/%s.log", start->missing,
+                   start->plan->count, start->stack->dir, start->plan->at[i].name);
+}
+
 int kiln_guard_wait_started(struct kiln_cli *cli, struct kiln_stack *stack,
                             struct kiln_guard_plan *plan, struct kiln_guard_chosen *chosen,
                             struct kiln_error *err)
@@ -195,10 +216,11 @@ int kiln_guard_wait_started(struct kiln_cli *cli, struct kiln_stack *stack,
         start.ready[i] = !chosen->at[i];
         start.missing += chosen->at[i];
         if (chosen->at[i] && !ran[i])
-            kiln_say(cli, "%-18s starting (%s)", plan->at[i].id, plan->at[i].device);
+            kiln_stack_say(cli, plan->at[i].id, "starting (%s)", plan->at[i].device);
     }
     int rc = start.missing ? kiln_open_bus(cli, &bus, err) : 0;
-    double until_s = kiln_now_s() + START_LIMIT_S, store_s = kiln_now_s() + STORE_LOOK_S;
+    double until_s = kiln_now_s() + START_LIMIT_S, store_s = kiln_now_s() + STORE_LOOK_S,
+           say_s = kiln_now_s() + START_SAY_S;
     while (rc == 0 && start.missing > 0) {
         rc = look_at_all(&start, bus, err);
         if (rc == 0 && start.missing > 0 && kiln_now_s() >= store_s) {
@@ -208,14 +230,18 @@ int kiln_guard_wait_started(struct kiln_cli *cli, struct kiln_stack *stack,
         if (rc == 0 && start.missing > 0 && kiln_now_s() > until_s)
             rc = kiln_fail(err, KILN_TIMEOUT, "%d workers were not ready within %d s; see %s/log",
                            start.missing, START_LIMIT_S, stack->dir);
+        if (rc == 0 && start.missing > 0 && kiln_now_s() >= say_s) {
+            say_s = kiln_now_s() + START_SAY_S;
+            say_waiting(&start);
+        }
         if (rc == 0 && start.missing > 0)
             kiln_sleep_s(0.05);
     }
     for (int i = 0; i < plan->count && rc == 0; i++)
         if (chosen->at[i])
-            kiln_say(cli, "%-18s %s (pid %ld, %s)", plan->at[i].id,
-                     ran[i] && chosen->ran[i] ? "runs" : "started", (long)start.pids[i],
-                     plan->at[i].device);
+            kiln_stack_say(cli, plan->at[i].id, "%s (pid %ld, %s)",
+                           ran[i] && chosen->ran[i] ? "runs" : "started", (long)start.pids[i],
+                           plan->at[i].device);
     kiln_bus_close(bus);
     return rc;
 }
@@ -244,7 +270,7 @@ int kiln_guard_wait_stopped(struct kiln_cli *cli, struct kiln_stack *stack,
             kiln_sleep_s(0.05);
         }
         kiln_process_forget(stack, plan->at[i].name);
-        kiln_say(cli, "%-18s stopped", plan->at[i].id);
+        kiln_stack_say(cli, plan->at[i].id, "stopped");
     }
     return 0;
 }
@@ -304,9 +330,9 @@ int kiln_guard_stop(struct kiln_stack *stack, struct kiln_cli *cli)
             (void)kiln_process_stop(stack, name, workers.at[i].pid, SIGTERM, 10);
         kiln_process_forget(stack, name);
         kiln_guard_id(stack, name, id);
-        kiln_say(cli, "%-18s stopped%s", id, gentle ? "" : " before its batch finished");
+        kiln_stack_say(cli, id, "stopped%s", gentle ? "" : " before its batch finished");
     }
     if (guard)
-        kiln_say(cli, "%-18s stopped%s", "guard", ended ? "" : " (killed)");
+        kiln_stack_say(cli, "guard", "stopped%s", ended ? "" : " (killed)");
     return workers.count;
 }

@@ -246,6 +246,16 @@ int kiln_process_ready(const struct kiln_stack *stack, const char *name, pid_t p
     return rc;
 }
 
+void kiln_stack_say(const struct kiln_cli *cli, const char *part, const char *fmt, ...)
+{
+    char text[KILN_ERROR_TEXT_MAX];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    kiln_say(cli, "%-18s %s", part, text);
+}
+
 int kiln_process_up(const struct kiln_stack *stack, const struct kiln_cli *cli,
                     const struct kiln_spawn *spawn, pid_t pid, int limit_s,
                     kiln_process_probe *probe, void *arg, struct kiln_error *err)
@@ -257,11 +267,11 @@ int kiln_process_up(const struct kiln_stack *stack, const struct kiln_cli *cli,
     if (rc)
         kiln_process_tail(cli, stack, spawn->name);
     else
-        kiln_say(cli, "%-18s %s (pid %ld)", spawn->name,
-                 runs          ? "runs"
-                 : spawn->said ? spawn->said
-                               : "started",
-                 (long)pid);
+        kiln_stack_say(cli, spawn->name, "%s (pid %ld)",
+                       runs          ? "runs"
+                       : spawn->said ? spawn->said
+                                     : "started",
+                       (long)pid);
     return rc;
 }
 

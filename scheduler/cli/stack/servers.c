@@ -52,7 +52,7 @@ int kiln_stack_redis(struct kiln_stack *stack, struct kiln_cli *cli, struct kiln
     pid_t pid = kiln_stack_find_redis(stack);
     if (pid && access(socket, F_OK) != 0) { /* an earlier release had its socket elsewhere */
         (void)kiln_process_stop(stack, "redis", pid, SIGTERM, STOP_LIMIT_S);
-        kiln_say(cli, "redis              stopped: its socket is not %s", socket);
+        kiln_stack_say(cli, "redis", "stopped: its socket is not %s", socket);
         pid = 0;
     }
     if (!pid && !kiln_program_find("redis-server", program))
@@ -188,7 +188,7 @@ static int create_database(struct kiln_stack *stack, struct kiln_cli *cli, const
     if (mkdir(fresh, 0700) != 0 || (stack->as_other && chown(fresh, stack->uid, stack->gid) != 0))
         return kiln_fail(err, errno == ENOSPC ? KILN_FULL : KILN_IO, "make %s: %s", fresh,
                          strerror(errno));
-    kiln_say(cli, "postgres           creating the database in %s", stack->data);
+    kiln_stack_say(cli, "postgres", "creating the database in %s", stack->data);
     int rc = initialise(stack, bin, fresh, err);
     if (rc == 0 && rename(fresh, stack->data) != 0)
         rc = kiln_fail(err, KILN_IO, "rename %s to %s: %s", fresh, stack->data, strerror(errno));
@@ -317,7 +317,7 @@ int kiln_stack_postgres(struct kiln_stack *stack, struct kiln_cli *cli, struct k
     char bin[PATH_MAX], sockets[PATH_MAX];
     pid_t pid = kiln_stack_find_postgres(stack);
     if (pid) {
-        kiln_say(cli, "postgres           runs (pid %ld)", (long)pid);
+        kiln_stack_say(cli, "postgres", "runs (pid %ld)", (long)pid);
         return wait_postgres(stack, pid, err);
     }
     int rc = prepare(stack, cli, bin, err);
@@ -332,6 +332,6 @@ int kiln_stack_postgres(struct kiln_stack *stack, struct kiln_cli *cli, struct k
     if (rc)
         kiln_process_tail(cli, stack, "postgres");
     else
-        kiln_say(cli, "postgres           started (pid %ld)", (long)pid);
+        kiln_stack_say(cli, "postgres", "started (pid %ld)", (long)pid);
     return rc;
 }

@@ -146,6 +146,10 @@ int kiln_process_ready(const struct kiln_stack *stack, const char *name, pid_t p
 int kiln_process_up(const struct kiln_stack *stack, const struct kiln_cli *cli,
                     const struct kiln_spawn *spawn, pid_t pid, int limit_s,
                     kiln_process_probe *probe, void *arg, struct kiln_error *err) KILN_MUST_CHECK;
+/* A line of `up` and `down` on stderr: a part of the stack in its column, and what becomes of it.
+ */
+void kiln_stack_say(const struct kiln_cli *cli, const char *part, const char *fmt, ...)
+    KILN_PRINTF(3, 4);
 /* The last lines of DIR/log/NAME.log on stderr. */
 void kiln_process_tail(const struct kiln_cli *cli, const struct kiln_stack *stack,
                        const char *name);

@@ -26,7 +26,7 @@ static int start_all(struct kiln_stack *stack, struct kiln_cli *cli, bool change
     if (rc == 0)
         rc = kiln_migrate(cli->config, &migration, err);
     if (rc == 0 && migration.from != migration.to)
-        kiln_say(cli, "ledger             schema %d (was %d)", migration.to, migration.from);
+        kiln_stack_say(cli, "ledger", "schema %d (was %d)", migration.to, migration.from);
     if (rc == 0)
         rc = kiln_stack_scheduler(stack, cli, changed, err);
     return rc ? rc : kiln_stack_workers(stack, cli, changed, err);
@@ -183,8 +183,9 @@ int kiln_verb_up(struct kiln_cli *cli, const struct kiln_args *args)
     if (cli->json)
         return kiln_print_json(cli, stack_json(&stack));
     if (stack.workers == 0)
-        kiln_say(cli, "workers            none: `kiln up --workers N` starts workers here, "
-                      "`kiln-worker --config FILE` one on a machine that reaches these servers");
+        kiln_stack_say(cli, "workers",
+                       "none: `kiln up --workers N` starts workers here, "
+                       "`kiln-worker --config FILE` one on a machine that reaches these servers");
     if (strcmp(dir ? dir : ".kiln", ".kiln") == 0)
         kiln_say(cli, "ready; next: kiln enqueue FILE, kiln watch, kiln status, kiln down");
     else
