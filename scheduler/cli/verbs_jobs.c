@@ -80,6 +80,8 @@ const struct kiln_verb kiln_verbs_jobs[] = {
      .summary = "list jobs, one a line",
      .examples = "kiln jobs sketches --state failed\n"
                  "kiln jobs --json | jq 'select(.width > 1024)'",
+     .more = "Of one batch the lines have the prompts; (gone): the batch's file no longer has this "
+             "line.",
      .options = jobs_options,
      .words = {0, 1},
      .run = kiln_verb_jobs},

@@ -122,7 +122,8 @@ const struct kiln_verb kiln_verbs_work[] = {
      .more = "Exit code 0: all done; 1: some failed or were cancelled; 75: timed out.  If no "
              "live worker can render the queued jobs, or all are paused, stderr says so and the "
              "wait continues.  CMD has KILN_BATCH, KILN_DONE, KILN_FAILED and KILN_CANCELLED.  "
-             "CMD's output goes to stderr.  If CMD fails, its exit code is returned.",
+             "Jobs that the batch's file no longer has do not count.  CMD's output goes to stderr. "
+             " If CMD fails, its exit code is returned.",
      .options = wait_options,
      .words = {1, 1},
      .run = kiln_verb_wait},

@@ -219,7 +219,7 @@ for what in "--tenant anne" "--group 64x65/8" "--tenant dora"; do
 done
 ok kiln wait early --timeout 60
 ok kiln resume --tenant nobody
-says 'tenant nobody was not paused'
+says 'there was no pause of tenant nobody'
 [ "$(sql "SELECT count(*) FROM hold WHERE name = 'nobody'")" = 0 ] || die "a resume of nothing left a row"
 fails 64 kiln pause --group 64x
 fails 64 kiln pause --tenant 'a b'

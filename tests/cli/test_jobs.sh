@@ -59,7 +59,7 @@ ok kiln show "$(sql "SELECT max(id) FROM job")"
 grep -qxF '  prompt     a \u001b[31mred\n  error      star\u009b \n' out.txt || die "raw: $(cat out.txt)"
 says 'custom_id id\\u009b$' out.txt
 ok kiln jobs --batch odd
-says 'odd  id\\u009b$' out.txt
+grep -qF 'steps  id\u009b  a \u001b[31mred\n  error  ' out.txt || die "raw: $(cat out.txt)"
 fails 64 kiln jobs --state $'o\033[31mdd'
 says "unknown state 'o.u001b.31mdd'"
 ok kiln show "$(sql "SELECT max(id) FROM job")" --json
@@ -210,7 +210,7 @@ heard() { # TEXT: the wait says why the batch waits
 kiln wait strange --json >waited.txt 2>wait.txt &
 waiting=$!
 heard "queued jobs need model 'nonesuch', which no live worker has"
-says 'kiln workers --json.*the wait continues' wait.txt
+says 'kiln models.*the wait continues' wait.txt
 fails 75 kiln wait strange --timeout 0
 [ ! -s out.txt ] || die "the notice is on stdout"
 ok kiln enqueue - --batch strange --set model=neither <<<'{"prompt": "y", "width": 64, "height": 64}'

@@ -103,6 +103,19 @@ fails 1 kiln run fix.txt --out fix --dir s --set size=64x64 --set steps=2 --max-
 printf 'mended\nfine\n' >fix.txt
 ok kiln run fix.txt --out fix2 --dir s --set size=64x64 --set steps=2
 json fix2/results.jsonl '[r["state"] for r in d] == ["done"] * 2'
+says 'rendered in '
+ok kiln wait fix --on-done 'echo "$KILN_DONE done, $KILN_FAILED failed"'
+says '^batch fix: 2 done, 1 failed, 0 cancelled'
+says '^      1 job is gone from the file'
+says '^2 done, 0 failed$'
+ok kiln wait fix --json
+json out.txt '(d["result"], d["gone"], d["jobs"]["failed"]) == ("done", 1, 1)'
+ok kiln watch fix
+ok kiln jobs fix
+grep -qE '^[0-9]+ +failed +0 64x64 +2 steps  device: the test card was told to fail  .gone. @fail=device broken$' out.txt || die "the listing: $(cat out.txt)"
+grep -qE '^[0-9]+ +done +1 64x64 +2 steps  fine$' out.txt || die "the listing: $(cat out.txt)"
+ok kiln run fix.txt --out fix2 --dir s --set size=64x64 --set steps=2
+grep -q 'rendered in' err.txt && die "nothing was rendered: $(cat err.txt)"
 ok kiln down --dir s
 
 # --- another machine: the same pictures from the name of the file and its lines

@@ -131,8 +131,8 @@ if [ -n "$cuda" ]; then
 fi
 
 say "a ledger that is to be migrated first: nothing is restarted"
-[ "$(ls "$root/usr/share/kiln/sql" | tail -n 1)" = 0040_origin.sql ] || die "a later schema: undo its last file here, not 0040"
-in_ok su postgres -c "psql -v ON_ERROR_STOP=1 -d kiln -c 'ALTER TABLE image DROP start, DROP parent; ALTER TABLE latent DROP start, DROP parent; DELETE FROM schema_migrations WHERE version = 40'"
+[ "$(ls "$root/usr/share/kiln/sql" | tail -n 1)" = 0041_job_gone.concurrent.sql ] || die "a later schema: undo its files from the last one that is not gentle"
+in_ok su postgres -c "psql -v ON_ERROR_STOP=1 -d kiln -c 'ALTER TABLE image DROP start, DROP parent; ALTER TABLE latent DROP start, DROP parent; DELETE FROM schema_migrations WHERE version >= 40'"
 worker=$(pid_of kiln-worker@0)
 in_ok /usr/share/kiln/restart-running 'kiln-worker@*.service'
 grep -q 'run `kiln migrate`, then: systemctl restart kiln-worker@0.service' "$work/out" || { cat "$work/out"; die "nobody says that the ledger is old"; }

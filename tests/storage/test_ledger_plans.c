@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "storage/ledger/queue/source.h"
 #include "storage/ledger/read/batch.h"
 #include "storage/ledger/read/cache.h"
 #include "storage/ledger/read/ops.h"
@@ -216,6 +217,8 @@ static void questions_of_people_find_their_index(void **state)
     struct kiln_ledger *session = NULL;
     struct kiln_progress progress;
     int listed = 0;
+    free(kiln_test_sql(stack, "UPDATE job SET gone = true WHERE index < 3 AND batch_id ="
+                              " (SELECT id FROM batch WHERE name = 'late')"));
     free(kiln_test_sql(stack, "ANALYZE"));
     kiln_test_ok(kiln_ledger_open_reading(stack->config, "people", 0, &session, &err), err);
     kiln_test_ok(kiln_ledger_jobs(session, "p", "late", -1, ignore_job, &listed, &err), err);
@@ -225,6 +228,9 @@ static void questions_of_people_find_their_index(void **state)
     kiln_test_ok(kiln_ledger_causes(session, "p", NULL, 0, ignore_cause, NULL, &err), err);
     kiln_test_ok(kiln_ledger_workers(session, "p", ignore_worker, NULL, &err), err);
     kiln_test_ok(kiln_ledger_progress(session, "p", "late", &progress, &err), err);
+    kiln_test_ok(kiln_ledger_gone_counts(session, "p", "late", &progress.gone, &err), err);
+    assert_int_equal(progress.gone.at[KILN_JOB_QUEUED], 3);
+    assert_int_equal(progress.gone.at[KILN_JOB_DONE], 0);
     kiln_test_ok(kiln_ledger_jobs(session, "p", NULL, -1, ignore_job, &listed, &err), err);
     kiln_ledger_close(session);
     char *log = kiln_test_postgres_log(stack);
@@ -232,6 +238,7 @@ static void questions_of_people_find_their_index(void **state)
     expect_index(log, "WHERE j.pool = $1 AND ($2 < 0 OR j.state = $2) AND j.id >", "job_pkey");
     expect_index(log, "WHERE j.id = $1 AND j.pool = $2", "job_pkey");
     expect_index(log, "DECLARE kiln_rows NO SCROLL CURSOR FOR SELECT model, lora_set", "job_pkey");
+    expect_index(log, "WHERE batch_id = $1::bigint AND gone", "job_gone");
     expect_index(log, "WITH failed AS (SELECT error_code", "job_trouble");
     expect_index(log, "FROM worker w WHERE w.pool = $1 ORDER BY w.name", "job_pkey");
     free(log);

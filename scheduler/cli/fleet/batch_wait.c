@@ -14,6 +14,7 @@
 #include "schemas/wire/wire.h"
 #include "storage/bus/bus.h"
 #include "storage/ledger/ledger.h"
+#include "storage/ledger/queue/source.h"
 
 #define UNKNOWN_GRACE_S 5.0
 #define TAKEN_IN_S 60.0 /* a batch that intake has not read by then probably does not exist */
@@ -30,8 +31,11 @@ static void on_interrupt(int signal_no)
 
 int kiln_batch_status(const struct kiln_progress *progress)
 {
-    const uint64_t *at = progress->jobs.at;
-    return at[KILN_JOB_FAILED] || at[KILN_JOB_CANCELLED] || progress->refused ? 1 : 0;
+    const uint64_t *at = progress->jobs.at, *gone = progress->gone.at;
+    return at[KILN_JOB_FAILED] > gone[KILN_JOB_FAILED] ||
+                   at[KILN_JOB_CANCELLED] > gone[KILN_JOB_CANCELLED] || progress->refused
+               ? 1
+               : 0;
 }
 
 /* Whether the intake stream has entries that may belong to the batch. */
@@ -99,6 +103,8 @@ static int wait_step(struct waiting *w, struct kiln_progress *progress, bool *re
                       at[KILN_JOB_FAILED], at[KILN_JOB_CANCELLED], now);
     }
     *ret_over = progress->created_ms && finished(progress) && drained;
+    if (*ret_over && rc == 0)
+        rc = kiln_ledger_gone_counts(w->ledger, kiln_pool(w->cli), w->batch, &progress->gone, err);
     if (rc || *ret_over)
         return rc;
     if (interrupted)

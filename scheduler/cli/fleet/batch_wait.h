@@ -19,7 +19,8 @@ int kiln_wait_batch(struct kiln_cli *cli, const char *batch, double timeout_s, k
  * nearest names, if nothing in the stream can bring it, or after a minute. */
 int kiln_wait_taken_in(struct kiln_cli *cli, const char *batch,
                        struct kiln_error *err) KILN_MUST_CHECK;
-/* The exit status of a batch that has ended: 0 all done, 1 some failed, cancelled or refused. */
+/* The exit status of a batch that has ended: 0 all done, 1 some failed, cancelled or refused.  Jobs
+ * that are gone do not count. */
 int kiln_batch_status(const struct kiln_progress *progress);
 
 #endif

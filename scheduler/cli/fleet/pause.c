@@ -151,7 +151,7 @@ static void say_result(const struct kiln_cli *cli, const struct kiln_pause *mine
     else if (mine->held)
         kiln_say(cli, "Paused %s; jobs that are already assigned still run", what);
     else
-        kiln_say(cli, "%s was not paused", what);
+        kiln_say(cli, "there was no pause of %s", what);
     if (now->held != mine->held)
         kiln_warn(cli, "%s %s %s at the same time; the later command wins: it is %s", now->who,
                   now->held ? "paused" : "resumed", what, now->held ? "paused" : "not paused");

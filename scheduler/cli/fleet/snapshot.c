@@ -7,6 +7,7 @@
 #include "scheduler/pauses.h"
 #include "storage/bus/bus.h"
 #include "storage/ledger/ledger.h"
+#include "storage/ledger/queue/source.h"
 
 static int add_group(void *arg, const struct kiln_group_row *group, struct kiln_error *err)
 {
@@ -51,6 +52,8 @@ static int look_ledger(struct kiln_snapshot *look, const char *batch, struct kil
         rc = kiln_ledger_progress(ledger, pool, batch, &look->batch, err);
         look->has_batch = rc == 0;
     }
+    if (rc == 0 && kiln_snapshot_over(look))
+        rc = kiln_ledger_gone_counts(ledger, pool, batch, &look->batch.gone, err);
     if (rc == 0)
         rc = kiln_troubles_look_at(look->cli, ledger, batch, &look->needed, &look->roster,
                                    &look->bus, &look->troubles, err);
@@ -140,12 +143,12 @@ const char *kiln_counts_text(const struct kiln_counts *counts, char *out, size_t
     return out;
 }
 
-void kiln_apart_print(uint64_t gone, uint64_t removed)
+void kiln_apart_print(const struct kiln_counts *gone, uint64_t removed)
 {
-    if (gone)
+    if (kiln_counts_total(gone))
         printf("  gone       %llu of the jobs: the file no longer has them; `kiln export --all` "
                "includes them\n",
-               (unsigned long long)gone);
+               (unsigned long long)kiln_counts_total(gone));
     if (removed)
         printf("  removed    %llu of the cancelled jobs: `kiln gc` has removed their rows\n",
                (unsigned long long)removed);

@@ -45,6 +45,6 @@ const struct kiln_counts *kiln_snapshot_counts(const struct kiln_snapshot *look)
 const char *kiln_counts_text(const struct kiln_counts *counts, char *out, size_t size);
 /* Below the counts of a batch, a line each if there are any: jobs whose lines are gone from the
  * file, and cancelled jobs whose rows are removed. */
-void kiln_apart_print(uint64_t gone, uint64_t removed);
+void kiln_apart_print(const struct kiln_counts *gone, uint64_t removed);
 
 #endif

@@ -294,7 +294,7 @@ static void find_models(const struct kiln_trouble_facts *facts, struct kiln_trou
         kiln_text_printf(&names, " and %zu more", count - NAMED_MAX);
     if (count > 0 && !names.failed)
         word(add(ret, KILN_TROUBLE_MODEL, count == facts->needed->count,
-                 "`kiln workers --json` shows their models; start a worker with that model, or "
+                 "`kiln models` lists those of live workers; start a worker with that model, or "
                  "cancel the batch and enqueue it with --set model=NAME"),
              "queued jobs need model%s %s, which %s", count > 1 ? "s" : "", names.at, why);
     kiln_text_release(&names);

@@ -124,7 +124,7 @@ struct shown {
     const struct kiln_cli *cli;
     struct kiln_text json;
     int64_t now_ms;
-    uint64_t gone;
+    struct kiln_counts gone;
 };
 
 static int show_row(void *arg, const struct kiln_batch_row *batch, struct kiln_error *err)
@@ -145,7 +145,7 @@ static int show_row(void *arg, const struct kiln_batch_row *batch, struct kiln_e
     for (int state = 0; state < KILN_JOB_STATE_COUNT; state++)
         printf("  %-10s %" PRIu64 "\n", kiln_job_state_name((enum kiln_job_state)state),
                batch->jobs.at[state]);
-    kiln_apart_print(shown->gone, batch->removed);
+    kiln_apart_print(&shown->gone, batch->removed);
     print_time("created", batch->created_ms);
     print_time("started", batch->first_ms);
     print_time(ended ? "finished" : "last move", batch->last_ms);
@@ -158,19 +158,16 @@ static int batch_show(struct kiln_cli *cli, struct kiln_ledger *ledger, const ch
 {
     struct shown shown = {.cli = cli};
     char version[32];
-    uint64_t id;
     int rc = kiln_ledger_clock(ledger, &shown.now_ms, version, sizeof version, err);
     if (rc == 0)
-        rc = kiln_ledger_batch_id(ledger, kiln_pool(cli), batch, &id, err);
-    if (rc == 0)
-        rc = kiln_ledger_gone_count(ledger, id, &shown.gone, err);
+        rc = kiln_ledger_gone_counts(ledger, kiln_pool(cli), batch, &shown.gone, err);
     if (rc == 0)
         rc = kiln_ledger_batches(ledger, kiln_pool(cli), batch, show_row, &shown, err);
     if (rc == 0 && cli->json) {
         json_t *makespan = kiln_makespan_json(cli, batch);
         char *text = makespan ? json_dumps(makespan, KILN_JSON_PRINTED) : NULL;
-        kiln_text_printf(&shown.json, ",\"gone\":%" PRIu64 ",\"effort\":%s}", shown.gone,
-                         text ? text : "null");
+        kiln_text_printf(&shown.json, ",\"gone\":%" PRIu64 ",\"effort\":%s}",
+                         kiln_counts_total(&shown.gone), text ? text : "null");
         if (shown.json.failed)
             rc = kiln_fail(err, KILN_NO_MEMORY, "no memory for the record");
         else
@@ -195,13 +192,11 @@ static int count_rows(void *arg, const struct kiln_batch_row *batch, struct kiln
 {
     (void)err;
     struct removal *removal = arg;
-    *removal = (struct removal){.queued = batch->jobs.at[KILN_JOB_QUEUED],
+    *removal = (struct removal){.rows = kiln_counts_total(&batch->jobs) - batch->removed,
+                                .queued = batch->jobs.at[KILN_JOB_QUEUED],
                                 .assigned = batch->jobs.at[KILN_JOB_ASSIGNED],
                                 .whole = batch->whole,
                                 .ended = kiln_batch_ended(batch)};
-    for (int state = 0; state < KILN_JOB_STATE_COUNT; state++)
-        removal->rows += batch->jobs.at[state];
-    removal->rows -= batch->removed;
     return 0;
 }
 
@@ -230,7 +225,7 @@ static int check_removal(struct kiln_cli *cli, struct kiln_ledger *ledger, const
     return 0;
 }
 
-/* *ret_status is set if nobody agreed. */
+/* *ret_status is set if nobody agreed, or the answer could not be printed. */
 static int batch_rm(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *batch, bool force,
                     bool yes, int *ret_status, struct kiln_error *err)
 {
@@ -270,12 +265,11 @@ static int batch_rm(struct kiln_cli *cli, struct kiln_ledger *ledger, const char
                  "      %s (%s) in the store: `kiln gc` removes those that are older than a day "
                  "(--grace)",
                  KILN_COUNT(removed.objects, "object"), KILN_BYTES(removed.bytes));
-    if (cli->json &&
-        kiln_print_json(cli, json_pack("{s:s, s:I, s:I, s:I, s:I}", "removed", batch, "cancelled",
-                                       (json_int_t)cancelled, "jobs", (json_int_t)removed.jobs,
-                                       "objects", (json_int_t)removed.objects, "bytes",
-                                       (json_int_t)removed.bytes)))
-        return kiln_fail(err, KILN_IO, "write to stdout");
+    if (cli->json)
+        *ret_status = kiln_print_json(
+            cli, json_pack("{s:s, s:I, s:I, s:I, s:I}", "removed", batch, "cancelled",
+                           (json_int_t)cancelled, "jobs", (json_int_t)removed.jobs, "objects",
+                           (json_int_t)removed.objects, "bytes", (json_int_t)removed.bytes));
     return 0;
 }
 

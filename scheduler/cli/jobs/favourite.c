@@ -101,6 +101,7 @@ int kiln_verb_favourite(struct kiln_cli *cli, const struct kiln_args *args)
         status = kiln_report(cli, &err);
     } else if (list) {
         struct kiln_listing listing = {.cli = cli, .left = limit, .none = "no favourites"};
+        kiln_listing_head(&listing, "%10s  %-24s  %-20s  %s", "JOB", "BATCH", "MARKED", "PICTURE");
         rc = kiln_ledger_favourites(ledger, kiln_pool(cli), batch, list_row, &listing, &err);
         status = kiln_listing_end(&listing, rc, &err);
     } else {

@@ -19,9 +19,10 @@
 #include "storage/ledger/ledger.h"
 #include "storage/ledger/read/batch.h"
 
-/* Fixed columns, so that a listing of a million lines can stream. */
+/* Fixed columns, so that a listing of a million lines can stream.  Where one batch is listed, its
+ * name would be the same in every line: the prompt stands there. */
 static void job_text(struct kiln_text *line, const struct kiln_cli *cli,
-                     const struct kiln_job_row *row)
+                     const struct kiln_job_row *row, bool one_batch)
 {
     static const char *const colors[KILN_JOB_STATE_COUNT] = {[KILN_JOB_QUEUED] = "",
                                                              [KILN_JOB_ASSIGNED] = "\033[36m",
@@ -31,9 +32,11 @@ static void job_text(struct kiln_text *line, const struct kiln_cli *cli,
     const struct kiln_job *job = &row->job;
     char size[32];
     snprintf(size, sizeof size, "%ux%u", job->width, job->height);
-    kiln_text_printf(line, "%-10" PRIu64 " %s%-9s%s %7u %-9s %2u steps  %s", job->id,
+    kiln_text_printf(line, "%-10" PRIu64 " %s%-9s%s %7u %-9s %2u steps", job->id,
                      cli->color_out ? colors[job->state] : "", kiln_job_state_name(job->state),
-                     cli->color_out ? "\033[0m" : "", job->index, size, job->steps, job->batch);
+                     cli->color_out ? "\033[0m" : "", job->index, size, job->steps);
+    if (!one_batch)
+        kiln_text_printf(line, "  %s", job->batch);
     if (job->custom_id) {
         kiln_text_puts(line, "  ");
         kiln_text_safe(line, job->custom_id);
@@ -42,17 +45,27 @@ static void job_text(struct kiln_text *line, const struct kiln_cli *cli,
         kiln_text_printf(line, "  %s: ", kiln_code_name(row->error_code));
         kiln_text_safe(line, row->error);
     }
+    if (one_batch) {
+        kiln_text_puts(line, row->gone ? "  (gone) " : "  ");
+        kiln_text_safe(line, job->prompt);
+    }
     kiln_text_puts(line, "\n");
 }
 
+struct jobs {
+    struct kiln_listing listing;
+    bool one_batch;
+};
+
 static int list_job(void *arg, const struct kiln_job_row *row, struct kiln_error *err)
 {
-    struct kiln_listing *listing = arg;
+    struct jobs *jobs = arg;
+    struct kiln_listing *listing = &jobs->listing;
     if (listing->cli->json) {
         kiln_record_short(&listing->line, row);
         kiln_text_puts(&listing->line, "}\n");
     } else {
-        job_text(&listing->line, listing->cli, row);
+        job_text(&listing->line, listing->cli, row, jobs->one_batch);
     }
     return kiln_listing_put(listing, err);
 }
@@ -61,8 +74,8 @@ int kiln_verb_jobs(struct kiln_cli *cli, const struct kiln_args *args)
 {
     struct kiln_error err;
     struct kiln_ledger *ledger = NULL;
-    struct kiln_listing listing = {.cli = cli, .none = "no jobs"};
-    int status = kiln_arg_limit(cli, args, &listing.left);
+    struct jobs jobs = {.listing = {.cli = cli, .none = "no jobs"}};
+    int status = kiln_arg_limit(cli, args, &jobs.listing.left);
     if (status)
         return status;
     const char *name = kiln_arg(args, "state"), *batch;
@@ -71,19 +84,20 @@ int kiln_verb_jobs(struct kiln_cli *cli, const struct kiln_args *args)
         return status;
     int state = name ? kiln_job_state_by_name(name) : -1;
     if (name || batch)
-        listing.none = "no matching jobs";
+        jobs.listing.none = "no matching jobs";
+    jobs.one_batch = batch != NULL;
     if (name && state < 0)
         return kiln_usage(
             cli, "unknown state '%s'; a job is queued, assigned, done, failed or cancelled", name);
     int rc = kiln_open_reader(cli, &ledger, &err);
     if (rc == 0 && batch)
         rc = kiln_check_batch(cli, ledger, batch, &err);
-    kiln_listing_head(&listing, "%-10s %-9s %7s %-9s %-9s %s", "JOB", "STATE", "INDEX", "SIZE",
-                      "STEPS", "BATCH");
+    kiln_listing_head(&jobs.listing, "%-10s %-9s %7s %-9s %-9s %s", "JOB", "STATE", "INDEX", "SIZE",
+                      "STEPS", batch ? "PROMPT" : "BATCH");
     if (rc == 0)
-        rc = kiln_ledger_jobs(ledger, kiln_pool(cli), batch, state, list_job, &listing, &err);
+        rc = kiln_ledger_jobs(ledger, kiln_pool(cli), batch, state, list_job, &jobs, &err);
     kiln_ledger_close(ledger);
-    return kiln_listing_end(&listing, rc, &err);
+    return kiln_listing_end(&jobs.listing, rc, &err);
 }
 
 /* --- cancel and retry ------------------------------------------------------------------------- */

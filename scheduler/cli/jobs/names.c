@@ -151,7 +151,7 @@ int kiln_verb_models(struct kiln_cli *cli, const struct kiln_args *args)
     struct kiln_roster roster;
     struct kiln_listing listing = {.cli = cli, .none = "no model: no worker is alive"};
     (void)args;
-    if (kiln_roster_load(cli, &roster, &err))
+    if (kiln_roster_live(cli, &roster, &err))
         return kiln_report(cli, &err);
     if (cli->tty_out && !cli->json && roster.live)
         kiln_print_fit(cli, KILN_CUT, "%-*s %7s  %s", NAME_COLUMNS, "MODEL", "WORKERS", "ENGINE");

@@ -12,10 +12,10 @@
 
 #include "scheduler/cli/core/programs.h"
 
-static void tell(const char *name, uint64_t count)
+static void tell(const char *name, const struct kiln_progress *progress, enum kiln_job_state state)
 {
     char text[24];
-    snprintf(text, sizeof text, "%" PRIu64, count);
+    snprintf(text, sizeof text, "%" PRIu64, progress->jobs.at[state] - progress->gone.at[state]);
     setenv(name, text, 1);
 }
 
@@ -31,9 +31,9 @@ int kiln_on_done_run(const struct kiln_cli *cli, const char *command, const char
     if (!command)
         return status;
     setenv("KILN_BATCH", batch, 1);
-    tell("KILN_DONE", progress->jobs.at[KILN_JOB_DONE]);
-    tell("KILN_FAILED", progress->jobs.at[KILN_JOB_FAILED]);
-    tell("KILN_CANCELLED", progress->jobs.at[KILN_JOB_CANCELLED]);
+    tell("KILN_DONE", progress, KILN_JOB_DONE);
+    tell("KILN_FAILED", progress, KILN_JOB_FAILED);
+    tell("KILN_CANCELLED", progress, KILN_JOB_CANCELLED);
     int rc = kiln_launch(&launch, &pid, &err);
     if (rc)
         return kiln_report(cli, &err);

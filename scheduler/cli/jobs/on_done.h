@@ -10,9 +10,9 @@
 #include "storage/ledger/read/read.h"
 
 /* Runs it by /bin/sh -c with KILN_BATCH, KILN_DONE, KILN_FAILED and KILN_CANCELLED in its
- * environment, and waits for its end.  Its stdout is our stderr: ours is for results.  Returns its
- * exit status, 128 and the signal that ended it, or that of a failure to start it; `status`, the
- * batch's, if it succeeds or command is NULL. */
+ * environment, without jobs that are gone, and waits for its end.  Its stdout is our stderr: ours
+ * is for results.  Returns its exit status, 128 and the signal that ended it, or that of a failure
+ * to start it; `status`, the batch's, if it succeeds or command is NULL. */
 int kiln_on_done_run(const struct kiln_cli *cli, const char *command, const char *batch,
                      const struct kiln_progress *progress, int status);
 

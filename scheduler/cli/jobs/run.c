@@ -182,17 +182,16 @@ static void say_left(const struct place *place)
             place->stack.gallery ? ", web gallery" : "", place->stack.dir);
 }
 
-/* The batch has ended. */
-static int fetch(struct place *place, struct kiln_export *export, struct kiln_progress *progress)
+/* The batch has ended.  removed: gc has taken rows of it; rendered: it has new jobs. */
+static int fetch(struct place *place, struct kiln_export *export, bool removed, bool rendered)
 {
     struct kiln_cli *cli = place->cli;
     const char *batch = export->batch, *out = export->out;
     struct kiln_error err;
     if (kiln_export_batch(cli, export, &err))
         return kiln_report(cli, &err);
-    progress->jobs = export->states; /* without what the file no longer has */
     /* Not kiln_batch_status: lines that failed or were refused once may have been edited since. */
-    bool bad = export->states.at[KILN_JOB_DONE] < export->jobs || progress->removed > 0;
+    bool bad = export->states.at[KILN_JOB_DONE] < export->jobs || removed;
     int status = bad ? 1 : 0;
     if (export->pictures == export->jobs)
         kiln_say(cli, "%s exported", KILN_COUNT(export->pictures, "picture"));
@@ -203,7 +202,7 @@ static int fetch(struct place *place, struct kiln_export *export, struct kiln_pr
         kiln_say(cli, "      why not all: `kiln errors %s`, `kiln show %s`", batch, batch);
     int damaged = kiln_export_status(cli, export);
     status = damaged ? damaged : status;
-    if (!cli->json)
+    if (!cli->json && rendered) /* else the time would be that of an earlier run */
         kiln_say_makespan(cli, batch);
     char *real = realpath(out, NULL);
     int printed = 0;
@@ -221,9 +220,10 @@ static int fetch(struct place *place, struct kiln_export *export, struct kiln_pr
     return status ? status : printed;
 }
 
-/* command: of --on-done, or NULL.  It runs when the pictures are there, or could not be exported.
- */
-static int finish(struct place *place, struct kiln_export *export, const char *command)
+/* rendered: the batch has new jobs.  command: of --on-done, or NULL.  It runs when the pictures are
+ * there, or could not be exported. */
+static int finish(struct place *place, struct kiln_export *export, bool rendered,
+                  const char *command)
 {
     struct kiln_cli *cli = place->cli;
     struct kiln_error err;
@@ -236,7 +236,7 @@ static int finish(struct place *place, struct kiln_export *export, const char *c
     }
     if (rc)
         return kiln_report(cli, &err);
-    int status = fetch(place, export, &progress);
+    int status = fetch(place, export, progress.removed > 0, rendered);
     return kiln_on_done_run(cli, command, export->batch, &progress, status);
 }
 
@@ -300,7 +300,7 @@ int kiln_verb_run(struct kiln_cli *cli, const struct kiln_args *args)
     bool go_on = result.sent > 0 && (status == 0 || status == EX_DATAERR);
     if (go_on) { /* refused lines do not stop the good ones */
         export.batch = result.batch;
-        int finished = finish(&place, &export, command);
+        int finished = finish(&place, &export, result.accepted > 0, command);
         status = status ? status : finished;
     }
     say_left(&place);

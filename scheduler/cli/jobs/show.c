@@ -238,19 +238,17 @@ static int refusal_text(void *arg, const char *key, const char *reason, struct k
     return 0;
 }
 
-/* The counts, the sums of its enqueue calls, and the refused jobs with the reasons. */
+/* The counts, the sums of its enqueue calls, and the refused jobs with the reasons.  *ret_status is
+ * set if they could not be printed. */
 static int show_batch(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *batch,
-                      struct kiln_error *err)
+                      int *ret_status, struct kiln_error *err)
 {
     struct kiln_progress progress;
-    uint64_t id, gone;
     int rc = kiln_check_batch(cli, ledger, batch, err);
     if (rc == 0)
-        rc = kiln_ledger_batch_id(ledger, kiln_pool(cli), batch, &id, err);
-    if (rc == 0)
-        rc = kiln_ledger_gone_count(ledger, id, &gone, err);
-    if (rc == 0)
         rc = kiln_ledger_progress(ledger, kiln_pool(cli), batch, &progress, err);
+    if (rc == 0)
+        rc = kiln_ledger_gone_counts(ledger, kiln_pool(cli), batch, &progress.gone, err);
     if (rc)
         return rc;
     char created[64];
@@ -261,13 +259,13 @@ static int show_batch(struct kiln_cli *cli, struct kiln_ledger *ledger, const ch
         json_t *value = json_pack(
             "{s:s, s:s, s:b, s:o, s:I, s:I, s:I, s:I, s:I, s:o}", "batch", batch, "created_at",
             created, "whole", (int)progress.whole, "jobs", kiln_counts_json(&progress.jobs), "gone",
-            (json_int_t)gone, "removed", (json_int_t)progress.removed, "announced",
-            (json_int_t)progress.announced, "accepted", (json_int_t)progress.accepted, "duplicate",
-            (json_int_t)progress.duplicate, "refused", refusals);
+            (json_int_t)kiln_counts_total(&progress.gone), "removed", (json_int_t)progress.removed,
+            "announced", (json_int_t)progress.announced, "accepted", (json_int_t)progress.accepted,
+            "duplicate", (json_int_t)progress.duplicate, "refused", refusals);
         if (rc)
             json_decref(value);
-        else if (kiln_print_json(cli, value))
-            rc = kiln_fail(err, KILN_IO, "write to stdout");
+        else
+            *ret_status = kiln_print_json(cli, value);
         return rc;
     }
     kiln_print_fit(cli, HANG, "batch %s  %s", batch,
@@ -276,7 +274,7 @@ static int show_batch(struct kiln_cli *cli, struct kiln_ledger *ledger, const ch
     for (int state = 0; state < KILN_JOB_STATE_COUNT; state++)
         printf("  %-10s %" PRIu64 "\n", kiln_job_state_name((enum kiln_job_state)state),
                progress.jobs.at[state]);
-    kiln_apart_print(gone, progress.removed);
+    kiln_apart_print(&progress.gone, progress.removed);
     return kiln_ledger_refusals(ledger, kiln_pool(cli), batch, refusal_text, cli, err);
 }
 
@@ -297,7 +295,7 @@ int kiln_verb_show(struct kiln_cli *cli, const struct kiln_args *args)
     if (rc == KILN_NOT_FOUND && number) /* a batch may be called 2026 */
         batch = kiln_ledger_batch_id(ledger, kiln_pool(cli), what, &id, &none) == 0;
     if (batch)
-        rc = show_batch(cli, ledger, what, &err);
+        rc = show_batch(cli, ledger, what, &status, &err);
     kiln_ledger_close(ledger);
-    return rc ? kiln_report(cli, &err) : 0;
+    return rc ? kiln_report(cli, &err) : status;
 }

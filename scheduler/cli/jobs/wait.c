@@ -95,10 +95,14 @@ static void say_result(struct kiln_cli *cli, const char *batch,
                        const struct kiln_progress *progress, double seconds)
 {
     const uint64_t *at = progress->jobs.at;
+    const uint64_t gone = kiln_counts_total(&progress->gone);
     kiln_say(cli,
              "batch %s: %" PRIu64 " done, %" PRIu64 " failed, %" PRIu64 " cancelled (waited %s)",
              batch, at[KILN_JOB_DONE], at[KILN_JOB_FAILED], at[KILN_JOB_CANCELLED],
              KILN_SECONDS(seconds));
+    if (gone)
+        kiln_say(cli, "      %s %s gone from the file, which the exit code leaves out",
+                 KILN_COUNT(gone, "job"), gone == 1 ? "is" : "are");
     if (progress->removed)
         kiln_say(cli, "      `kiln gc` has removed the rows of %s",
                  KILN_COUNT(progress->removed, "cancelled job"));
@@ -146,14 +150,16 @@ int kiln_verb_wait(struct kiln_cli *cli, const struct kiln_args *args)
     bool ended = rc == 0;
     if (!cli->json)
         return ended ? kiln_on_done_run(cli, on_done, batch, &progress, status) : status;
-    const char *result = rc                                                      ? "timeout"
-                         : kiln_batch_status(&progress) == 0                     ? "done"
-                         : progress.jobs.at[KILN_JOB_FAILED] || progress.refused ? "failed"
-                                                                                 : "cancelled";
+    bool failed = progress.jobs.at[KILN_JOB_FAILED] > progress.gone.at[KILN_JOB_FAILED];
+    const char *result = rc                                  ? "timeout"
+                         : kiln_batch_status(&progress) == 0 ? "done"
+                         : failed || progress.refused        ? "failed"
+                                                             : "cancelled";
     int printed = kiln_print_json(
         cli,
-        json_pack("{s:s, s:s, s:b, s:o, s:I, s:I, s:f, s:o?}", "batch", batch, "result", result,
-                  "whole", (int)progress.whole, "jobs", kiln_counts_json(&progress.jobs), "removed",
+        json_pack("{s:s, s:s, s:b, s:o, s:I, s:I, s:I, s:f, s:o?}", "batch", batch, "result",
+                  result, "whole", (int)progress.whole, "jobs", kiln_counts_json(&progress.jobs),
+                  "gone", (json_int_t)kiln_counts_total(&progress.gone), "removed",
                   (json_int_t)progress.removed, "refused", (json_int_t)progress.refused, "seconds",
                   seconds, "effort", rc ? NULL : kiln_makespan_json(cli, batch)));
     status = status ? status : printed;

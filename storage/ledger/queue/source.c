@@ -17,14 +17,27 @@ int kiln_ledger_gone(struct kiln_ledger *ledger, const char *pool, const char *b
     return kiln_ledger_run(ledger, &mark, &params, NULL, err);
 }
 
-int kiln_ledger_gone_count(struct kiln_ledger *ledger, uint64_t batch_id, uint64_t *ret,
-                           struct kiln_error *err)
+#define IN_STATE(state, name, number) ", count(*) FILTER (WHERE state = " #number ")"
+
+int kiln_ledger_gone_counts(struct kiln_ledger *ledger, const char *pool, const char *batch,
+                            struct kiln_counts *ret, struct kiln_error *err)
 {
     static const struct kiln_statement count = {
-        "source_gone_count", "SELECT count(*) FROM job WHERE batch_id = $1::bigint AND gone"};
+        "source_gone_count", "SELECT count(*)" KILN_JOB_STATES(
+                                 IN_STATE) " FROM job WHERE batch_id = $1::bigint AND gone"};
     struct kiln_params params = {0};
+    PGresult *rows = NULL;
+    uint64_t batch_id;
+    int rc = kiln_ledger_batch_id(ledger, pool, batch, &batch_id, err);
+    if (rc)
+        return rc;
     KILN_BIND(&params, batch_id);
-    return kiln_ledger_ask(ledger, &count, &params, KILN_FIELDS(*ret), err);
+    rc = kiln_ledger_run(ledger, &count, &params, &rows, err);
+    if (rc)
+        return rc;
+    kiln_row_counts(rows, 0, 1, ret->at);
+    PQclear(rows);
+    return 0;
 }
 
 int kiln_ledger_sent_again(struct kiln_ledger *ledger, const struct kiln_new_job *jobs,

@@ -13,6 +13,7 @@
 
 #include "schemas/error.h"
 
+struct kiln_counts;
 struct kiln_ledger;
 struct kiln_new_job;
 
@@ -20,9 +21,9 @@ struct kiln_new_job;
  */
 int kiln_ledger_gone(struct kiln_ledger *ledger, const char *pool, const char *batch,
                      const char *const *keys, size_t count, struct kiln_error *err) KILN_MUST_CHECK;
-/* How many jobs of the batch are gone: reads all of its rows. */
-int kiln_ledger_gone_count(struct kiln_ledger *ledger, uint64_t batch_id, uint64_t *ret,
-                           struct kiln_error *err) KILN_MUST_CHECK;
+/* The jobs of the batch that are gone, by state.  KILN_NOT_FOUND: no such batch. */
+int kiln_ledger_gone_counts(struct kiln_ledger *ledger, const char *pool, const char *batch,
+                            struct kiln_counts *ret, struct kiln_error *err) KILN_MUST_CHECK;
 /* jobs[i], of the batch row ids[i], were sent again: they are not gone, and those that came from no
  * file belong to the one that they name now. */
 int kiln_ledger_sent_again(struct kiln_ledger *ledger, const struct kiln_new_job *jobs,

@@ -30,7 +30,8 @@ int kiln_ledger_counts(struct kiln_ledger *ledger, const char *pool, struct kiln
  * announced is in the ledger; before that its counts still grow. */
 struct kiln_progress {
     struct kiln_counts jobs;
-    uint64_t removed;                        /* of the cancelled: gc has taken their rows */
+    struct kiln_counts gone; /* of these; filled by kiln_ledger_gone_counts (queue/source.h) */
+    uint64_t removed;        /* of the cancelled: gc has taken their rows */
     uint64_t announced, accepted, duplicate; /* over its enqueue calls */
     uint64_t refused; /* once it has ended: and not come in since, by another call */
     bool whole;

@@ -130,6 +130,14 @@ void kiln_bar_end(struct kiln_bar *bar)
     bar->open = false;
 }
 
+uint64_t kiln_counts_total(const struct kiln_counts *counts)
+{
+    uint64_t total = 0;
+    for (int state = 0; state < KILN_JOB_STATE_COUNT; state++)
+        total += counts->at[state];
+    return total;
+}
+
 json_t *kiln_counts_json(const struct kiln_counts *counts)
 {
     json_t *object = json_object();

@@ -33,5 +33,6 @@ void kiln_bar_end(struct kiln_bar *bar); /* leaves the cursor on a fresh line */
 
 /* {"queued":..., ...} */
 json_t *kiln_counts_json(const struct kiln_counts *counts);
+uint64_t kiln_counts_total(const struct kiln_counts *counts);
 
 #endif
