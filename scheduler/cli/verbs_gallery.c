@@ -32,17 +32,20 @@ const struct kiln_verb kiln_verbs_gallery[] = {
                  "kiln gallery review 17 18 --level explicit\n"
                  "kiln gallery review 17           what was said of it, and by whom\n"
                  "kiln gallery classify --backfill --gallery-classifier DIR",
-     .more = "serve: without a token or a proxy it serves this machine alone: gallery_address is "
-             "a loopback address.\n"
-             "export writes the pictures that have the words, newest first, as `kiln export` "
-             "writes a batch, named by job.  It does not search by meaning.\n"
-             "review: a person's level counts before a classifier's, and that before the rule "
-             "about words of the prompt (gallery_rule).  Pictures above gallery_level are "
-             "hidden.  Without --level it lists what waits, or with one JOB the history of its "
-             "picture.\n"
-             "classify: a classifier of yours (a ViTForImageClassification; Kiln ships none) "
-             "looks at pictures and records levels: new pictures until Ctrl-C, with --backfill "
-             "all.  What it says may be wrong.  `kiln help config` lists the settings gallery_*.",
+     .more =
+         "serve: without a token or a proxy it serves this machine alone: gallery_address is "
+         "a loopback address.  Search by meaning with the model's own text encoder is meant for "
+         "up to 100,000 different prompts; for more, gallery_embedder names the directory of a "
+         "static table.\n"
+         "export writes the pictures that have the words, newest first, as `kiln export` "
+         "writes a batch, named by job.  It does not search by meaning.\n"
+         "review: a person's level counts before a classifier's, and that before the rule "
+         "about words of the prompt (gallery_rule).  Pictures above gallery_level are "
+         "hidden.  Without --level it lists what waits, or with one JOB the history of its "
+         "picture.\n"
+         "classify: a classifier of yours (a ViTForImageClassification; Kiln ships none) "
+         "looks at pictures and records levels: new pictures until Ctrl-C, with --backfill "
+         "all.  What it says may be wrong.  `kiln help config` lists the settings gallery_*.",
      .options = gallery_options,
      .words = {1, KILN_WORDS_MAX},
      .program = "kiln-gallery"},

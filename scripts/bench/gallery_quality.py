@@ -6,15 +6,17 @@
     scripts/bench/gallery_quality.py http://127.0.0.1:PORT W/captions.jsonl W/queries.jsonl
     scripts/bench/gallery_quality.py http://127.0.0.1:PORT W/captions.jsonl W/vague.jsonl --similar 0
 
-Asks /v1/pictures of a running gallery that has embedded these prompts, and prints the share of right
-ones among the first ten: those that say a thing of the query's shape and colour (one of its shapes),
-and night if the query does.  The queries with
+Waits until a running gallery has embedded all prompts, as its metrics say (--metrics, --wait), asks
+its /v1/pictures, and prints the share of right ones among the first ten: those that say a thing of
+the query's shape and colour (one of its shapes), and night if the query does.  The queries with
 even numbers are for tuning, the odd ones for judging.  Then /v1/alike of --similar pictures: the
 share of those it calls similar that have a thing in common.  --beside is a second gallery over the
 same ledger, with gallery_embedder = none: words alone.  Standard library only.
 """
 import argparse
 import json
+import sys
+import time
 import urllib.parse
 import urllib.request
 
@@ -39,12 +41,37 @@ def get(url, path, **query):
         return json.load(answer)
 
 
+def read_metrics(url):
+    with urllib.request.urlopen(url, timeout=60) as answer:
+        lines = answer.read().decode().splitlines()
+    return {name: float(value) for name, value in (line.split() for line in lines
+                                                   if line.startswith("kiln_gallery_") and "{" not in line)}
+
+
+def wait_until_embedded(url, metrics, limit_s):
+    """A search opens the search by meaning; two looks in a row, since a look may come between the
+    index of words and that of meaning."""
+    get(url, "/v1/pictures", q="red", limit=1)
+    end, ready, seen = time.monotonic() + limit_s, 0, {}
+    while ready < 2:
+        if time.monotonic() > end:
+            sys.exit(f"after {limit_s} s {seen.get('kiln_gallery_meaning_waiting', 0):.0f} prompts wait for their "
+                     "vector: is search by meaning on (see /help of the gallery)?  Allow more time with --wait")
+        time.sleep(2)
+        seen = read_metrics(metrics)
+        embedded = seen["kiln_gallery_meaning_prompts"] > 0 and seen["kiln_gallery_meaning_waiting"] == 0
+        ready = ready + 1 if embedded and seen["kiln_gallery_index_complete"] else 0
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("url"), parser.add_argument("captions"), parser.add_argument("queries")
     parser.add_argument("--beside", help="another gallery: how many queries does it answer better?")
     parser.add_argument("--similar", type=int, default=200, help="pictures whose similar ones are judged")
+    parser.add_argument("--metrics", default="http://127.0.0.1:9460/metrics", help="of the gallery")
+    parser.add_argument("--wait", type=float, default=1800, metavar="S", help="for the gallery, at most")
     args = parser.parse_args()
+    wait_until_embedded(args.url, args.metrics, args.wait)
     says, shares, empty, some, better = read(args.captions), ([], []), 0, [], 0
 
     def share(pictures, wanted):

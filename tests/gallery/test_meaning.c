@@ -15,6 +15,7 @@
 #include "pipeline/embed/captions/captions.h"
 #include "scheduler/gallery/alike/alike.h"
 #include "scheduler/gallery/meaning/mixed.h"
+#include "scheduler/gallery/meaning/world.h"
 #include "storage/formats/safetensors.h"
 #include "storage/ledger/gallery/follow.h"
 #include "storage/ledger/gallery/prompts.h"
@@ -417,6 +418,33 @@ static void a_head_says_which_words_count(void **state)
                      2 * 5); /* of two recipes */
 }
 
+/* More tokens than may be in memory. */
+static void the_last_prompts_keep_their_tokens(void **state)
+{
+    (void)state;
+    enum { DIMS = 64, PROMPTS = 5, KEPT = 2 };
+    static const uint8_t row[DIMS], tokens[100];
+    struct kiln_prompt_vector vector = {
+        .scale = 1, .row = row, .tokens = tokens, .tokens_size = sizeof tokens};
+    struct kiln_world *world;
+    kiln_test_ok(kiln_world_new(DIMS, &world, &rig.err), rig.err);
+    world->tokens_limit = KEPT * sizeof tokens;
+    for (uint32_t i = 0; i < PROMPTS; i++) {
+        snprintf(vector.prompt_hash, sizeof vector.prompt_hash, "%064u", i);
+        const struct kiln_prompt_picture picture = {.job = i + 1,
+                                                    .prompt_hash = vector.prompt_hash,
+                                                    .batch = "b",
+                                                    .tenant = "t",
+                                                    .model = "m"};
+        kiln_test_ok(kiln_world_put_picture(world, &picture, &rig.err), rig.err);
+        kiln_test_ok(kiln_world_put_vector(world, i, &vector, &rig.err), rig.err);
+    }
+    for (uint32_t i = 0; i < PROMPTS; i++)
+        assert_int_equal(kiln_world_tokens(world, i).at != NULL, i >= PROMPTS - KEPT);
+    assert_int_equal(world->tokens_released, PROMPTS - KEPT);
+    kiln_world_free(world);
+}
+
 static void too_many_changes_wait_for_a_step(void **state)
 {
     (void)state;
@@ -544,6 +572,7 @@ int main(void)
         cmocka_unit_test(words_and_meaning_are_one_list),
         cmocka_unit_test(a_list_goes_on_with_older_pictures_of_its_words),
         cmocka_unit_test(a_head_says_which_words_count),
+        cmocka_unit_test(the_last_prompts_keep_their_tokens),
         cmocka_unit_test(too_many_changes_wait_for_a_step),
         cmocka_unit_test(fingerprints_wait_for_a_search_that_is_prepared),
         cmocka_unit_test(vectors_of_prompts_that_went_are_forgotten),

@@ -17,7 +17,8 @@
 #include "storage/ledger/gallery/gallery.h"
 
 #define KILN_MEANING_HITS_MAX 1000
-#define KILN_MEANING_NOTES_MAX 5000 /* changes that are kept until the next step */
+#define KILN_MEANING_NOTES_MAX 5000            /* changes that are kept until the next step */
+#define KILN_MEANING_TOKENS_BYTES (128u << 20) /* of tokens in memory, for embedders with such */
 
 struct kiln_meaning;
 struct kiln_meaning_scratch; /* memory of one searching thread */
@@ -74,5 +75,8 @@ int kiln_meaning_similar(struct kiln_meaning *meaning, struct kiln_meaning_scrat
 /* Pictures and prompts in memory, and prompts that still wait for their vector. */
 void kiln_meaning_progress(struct kiln_meaning *meaning, uint32_t *ret_pictures,
                            uint32_t *ret_prompts, uint32_t *ret_waiting);
+/* Prompts whose tokens had to make room for those of later ones (world.h): searches find them by
+ * their words alone.  0 for an embedder without tokens. */
+uint32_t kiln_meaning_released(struct kiln_meaning *meaning);
 
 #endif

@@ -7,8 +7,7 @@
 
 #include "schemas/room.h"
 
-#define TOKENS_BYTES (128u << 20) /* of all prompts in memory */
-#define FIRST_TOKENS 1024         /* rows; there are none where the embedder gives no tokens */
+#define FIRST_TOKENS 1024 /* rows; there are none where the embedder gives no tokens */
 
 void kiln_world_free(struct kiln_world *world)
 {
@@ -29,6 +28,7 @@ int kiln_world_new(size_t dims, struct kiln_world **ret, struct kiln_error *err)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for the gallery's prompts");
     static _Atomic uint64_t worlds;
     world->number = atomic_fetch_add(&worlds, 1) + 1;
+    world->tokens_limit = KILN_MEANING_TOKENS_BYTES;
     int code = kiln_catalogue_new(&world->catalogue, err);
     if (code == 0)
         code = kiln_vector_index_new((int64_t)dims, &world->index, err);
@@ -84,12 +84,23 @@ static bool fit_tokens(struct kiln_world *world, uint32_t rows)
     return true;
 }
 
-/* Within the budget, so that a large gallery is ranked by vectors alone beyond it. */
+/* Makes room for so many bytes: the tokens of the first rows go. */
+static void release_tokens(struct kiln_world *world, size_t size)
+{
+    while (world->tokens_bytes + size > world->tokens_limit &&
+           world->tokens_released < world->tokens_room) {
+        struct kiln_prompt_tokens *first = &world->tokens[world->tokens_released++];
+        world->tokens_bytes -= first->size;
+        free(first->at);
+        *first = (struct kiln_prompt_tokens){NULL, 0};
+    }
+}
+
 static void keep_tokens(struct kiln_world *world, uint32_t row, const struct kiln_prompt_vector *v)
 {
-    if (!v->tokens || world->tokens_bytes + v->tokens_size > TOKENS_BYTES ||
-        !fit_tokens(world, row + 1))
+    if (!v->tokens || !fit_tokens(world, row + 1))
         return;
+    release_tokens(world, v->tokens_size);
     uint8_t *at = malloc(v->tokens_size);
     if (!at)
         return;

@@ -32,9 +32,10 @@ struct kiln_world {
     uint32_t *prompts; /* of row r of the index */
     struct kiln_prompt_tokens *tokens; /* [tokens_room], of row r; see kiln_world_tokens */
     size_t places_room, prompts_room, tokens_room;
-    size_t tokens_bytes;   /* of all */
-    uint32_t prompt_count; /* places that are filled in */
-    uint32_t waiting;      /* prompts from here on may lack a vector */
+    size_t tokens_bytes, tokens_limit; /* of all */
+    uint32_t tokens_released;          /* rows before this one have none in memory, to make room */
+    uint32_t prompt_count;             /* places that are filled in */
+    uint32_t waiting;                  /* prompts from here on may lack a vector */
 };
 
 struct kiln_meaning {
