@@ -5,6 +5,7 @@
  */
 #include "scheduler/gallery/serve.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,6 +31,7 @@
 #include "storage/daemon/outage.h"
 #include "storage/formats/replace.h"
 #include "storage/ledger/ledger.h"
+#include "storage/ledger/priority.h"
 
 #define LOOK_NS 250000000L
 #define PROBE_LIMIT_MS 2000
@@ -225,6 +227,18 @@ static void raise_files(void)
     (void)setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+/* Commits of workers come first.  Before any thread, and before this process is hardened, which
+ * closes /proc/self to it.  Best effort. */
+static void lower(const struct kiln_config *config)
+{
+    const int nice = (int)kiln_config_int(config, KILN_KEY_GALLERY_NICE);
+    for (int tries = 0; nice > 0 && tries < 5 && !kiln_lower(getpid(), nice); tries++) {
+        if (errno != EAGAIN)
+            return;
+        kiln_sleep_s(0.1);
+    }
+}
+
 static int serve(struct kiln_cli *cli, bool exact, const char *url_file)
 {
     struct gallery *gallery = calloc(1, sizeof *gallery);
@@ -238,6 +252,7 @@ static int serve(struct kiln_cli *cli, bool exact, const char *url_file)
     kiln_log_setup("kiln-gallery",
                    kiln_level_by_name(kiln_config_text(cli->config, KILN_KEY_LOG_LEVEL)),
                    kiln_config_text(cli->config, KILN_KEY_LOG_FORMAT)[0] == 'j');
+    lower(cli->config);
     kiln_harden(cli->config);
     raise_files();
     /* Before any thread, so that this one alone receives them. */

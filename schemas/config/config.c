@@ -168,6 +168,10 @@ const struct kiln_key_row kiln_keys[KILN_KEY_COUNT] = {
                "share from which its level counts; what is not certain either way is unsure"),
     [KILN_KEY_GALLERY_METRICS_PORT] = INT("gallery_metrics_port", "9460", 0, 65535,
                                           "/metrics and /healthz of the gallery; 0: off"),
+    [KILN_KEY_GALLERY_NICE] =
+        INT("gallery_nice", "5", 0, 19,
+            "nice value of the gallery, and of its sessions in a Postgres of this machine, so that "
+            "workers' commits come first; 0: as it is started"),
     [KILN_KEY_ROUTER_EMBEDDER] =
         TEXT("router_embedder", "none",
              "loras \"auto\" by meaning as well: a directory with a text embedder and its "

@@ -79,6 +79,7 @@ enum kiln_key {
     KILN_KEY_GALLERY_CLASSIFIER_LEVELS,  /* "label=level, ..." */
     KILN_KEY_GALLERY_CLASSIFIER_CERTAIN, /* 0.5 .. 1 */
     KILN_KEY_GALLERY_METRICS_PORT,       /* /metrics and /healthz of kiln-gallery; 0 = none */
+    KILN_KEY_GALLERY_NICE,               /* of it and its sessions; 0 = as it is started */
     KILN_KEY_ROUTER_EMBEDDER,            /* none | DIR: loras "auto" also compares meanings */
     KILN_KEY_ROUTER_LICENCES,            /* of LoRAs that loras "auto" may choose; "" = any */
     KILN_KEY_GALLERY_EMBEDDER,           /* auto | none | DIR: what search by meaning compares */

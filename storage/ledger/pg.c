@@ -16,7 +16,8 @@
  *
  * A session in the background writes only what can be made again from other tables.  Its commits do
  * not wait for the disk, so workers' commits seldom wait for it there, and its server process has a
- * low priority (priority.h).
+ * low priority (priority.h).  That of any session has no higher priority than the thread that
+ * connects.
  *
  * A client that has waited long enough closes the connection; PQcancel would wait for a stopped
  * server without limit.  A reading session's server process notices within a second that its client
@@ -264,6 +265,14 @@ static int become_reader(struct kiln_pg *pg, struct kiln_error *err)
     return kiln_pg_exec(pg, sql, pg->connect_ms, NULL, err);
 }
 
+/* Best effort. */
+static void lower(struct kiln_pg *pg)
+{
+    const int own = kiln_nice(),
+              nice = pg->background && own < BACKGROUND_NICE ? BACKGROUND_NICE : own;
+    pg->lowers = nice > 0 && !kiln_pg_lower(pg->conn, nice) && errno == EAGAIN;
+}
+
 static int set_up_session(struct kiln_pg *pg, int earlier, struct kiln_error *err)
 {
     if (PQserverVersion(pg->conn) < 140000)
@@ -282,8 +291,7 @@ static int set_up_session(struct kiln_pg *pg, int earlier, struct kiln_error *er
              (long long)pg->statement_ms, (long long)(pg->statement_ms * 2 / 3 + 1),
              pg->reading ? READING_ONLY : PLANS_ONCE,
              pg->background ? "SET synchronous_commit = off;" : "");
-    if (pg->background)
-        (void)kiln_pg_lower(pg->conn, BACKGROUND_NICE); /* best effort */
+    lower(pg);
     int rc = kiln_pg_exec(pg, sql, pg->connect_ms, NULL, err);
     if (rc == 0 && earlier)
         rc = end_earlier(pg, earlier, err);
@@ -302,8 +310,11 @@ int kiln_pg_plan_once(struct kiln_pg *pg, bool once, struct kiln_error *err)
 /* Every host gets its full time limit; the error of the last one is what the caller sees. */
 int kiln_pg_connect(struct kiln_pg *pg, struct kiln_error *err)
 {
-    if (pg->conn && PQstatus(pg->conn) == CONNECTION_OK)
+    if (pg->conn && PQstatus(pg->conn) == CONNECTION_OK) {
+        if (pg->lowers)
+            lower(pg);
         return 0;
+    }
     kiln_backoff_wait(&pg->backoff);
     int rc = KILN_UNAVAILABLE;
     kiln_pg_drop(pg);

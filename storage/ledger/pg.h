@@ -24,6 +24,7 @@ struct kiln_pg {
     bool plans_once; /* a reading session is now set to that */
     bool reading;    /* a session for people's questions (pg.c); set before the first connect */
     bool background; /* a session whose work can wait, likewise */
+    bool lowers;     /* its server process gets a lower priority with the next statement */
     struct kiln_backoff backoff;
     PGconn *conn;        /* NULL while not connected */
     uint64_t generation; /* counts connections; session state of an older one is lost */

@@ -109,8 +109,12 @@ static int launch(struct load *load, const char *url_file, struct kiln_error *er
                           "--log-level",
                           "error",
                           NULL};
-    const struct kiln_launch wanted = {
-        .argv = argv, .in_fd = -1, .out_fd = -1, .err_fd = STDERR_FILENO, .dies_with_us = true};
+    const struct kiln_launch wanted = {.argv = argv,
+                                       .in_fd = -1,
+                                       .out_fd = -1,
+                                       .err_fd = STDERR_FILENO,
+                                       .own_session = true,
+                                       .dies_with_us = true};
     return kiln_launch(&wanted, &load->gallery, err);
 }
 

@@ -4,7 +4,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "scheduler/gallery/alike/pixels.h"
@@ -14,6 +13,7 @@
 #include "schemas/telemetry/metrics.h"
 #include "storage/daemon/outage.h"
 #include "storage/ledger/ledger.h"
+#include "storage/ledger/priority.h"
 #include "storage/objects/store.h"
 
 #define STOP_S 3
@@ -281,7 +281,7 @@ static void *run(void *arg)
                                  .effect = "new pictures have no placeholder and no "
                                            "near-duplicates"};
     bool ended = false;
-    (void)setpriority(PRIO_PROCESS, (id_t)gettid(), NICE); /* of this thread */
+    (void)kiln_lower(gettid(), NICE);
     for (int pause_ms = 0; !ended && rest(alike, 1, pause_ms);) {
         struct kiln_error err = {0};
         bool more = false;
