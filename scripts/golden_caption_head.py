@@ -19,13 +19,14 @@ DIMS, ROW, COUNTS = 24, 8, [5, 9, 1]
 
 def main():
     rng = np.random.default_rng(31)
-    head = {"map": rng.normal(size=(ROW, DIMS)), "weight": rng.normal(size=(2, DIMS)) / 3,
-            "shift": np.array([0.25, -1.5])}
+    head = {"map": rng.normal(size=(ROW, DIMS)), "vague_map": rng.normal(size=(ROW, DIMS)),
+            "weight": rng.normal(size=(3, DIMS)) / 3,
+            "shift": np.array([0.25, -1.5, 0.5])}
     head = {name: value.astype(np.float32) for name, value in head.items()}
 
     def rows(features, use):
         x = features.astype(np.float64)
-        mapped = x @ head["map"].T.astype(np.float64)
+        mapped = x @ head["vague_map" if use == 2 else "map"].T.astype(np.float64)
         mapped /= np.linalg.norm(mapped, axis=1, keepdims=True)
         at = x / np.sqrt((x ** 2).mean(1, keepdims=True) + 1e-5) @ head["weight"][use].astype(np.float64)
         return mapped * np.log1p(np.exp(at + head["shift"][use]))[:, None]
@@ -38,13 +39,14 @@ def main():
     query = (3 * rng.normal(size=(4, DIMS))).astype(np.float32)
     captions = [(rng.normal(size=(n, DIMS)) + 1).astype(np.float32) for n in COUNTS]
     stored = [rows(c, 0) for c in captions]
-    tensors = dict(head, query=query, query_rows=rows(query, 1))
+    tensors = dict(head, query=query, query_rows=rows(query, 1),
+                   vague=query, vague_rows=rows(query, 2))
     for i, (features, each) in enumerate(zip(captions, stored)):
         tensors |= {f"caption{i}": features, f"caption{i}_rows": each}
     tensors["query_scores"] = np.array([score(tensors["query_rows"], c) for c in stored])
     tensors["caption_scores"] = np.array([[score(a, b) for b in stored] for a in stored])
     save_file({name: np.ascontiguousarray(value, np.float32) for name, value in tensors.items()}, OUT,
-              {"format": "kiln-caption-head-1", "model": "abc"})
+              {"format": "kiln-caption-head-2", "model": "abc"})
 
 
 main()

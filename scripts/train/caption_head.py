@@ -3,18 +3,22 @@
 
     VENV/bin/python scripts/train/caption_head.py pipeline/models/sketch
 
-Writes caption_head.safetensors into the model's directory (pipeline/embed/captions/head.h): a linear
-map of a token to 64 values, and two weights of a token, in a query and in a picture's prompt when
-others like it are sought.  Late interaction (MaxSim) over the mapped tokens is trained by contrast.
-A query such as "a crimson disc" wants the sentences that say such a thing; a sentence wants those
-that share a thing with it.  The sentences are those of captions.py and sentences.py, without any
-that caption_lists.py or tests/quality has; a quarter of the pairs of a word for a colour and a word
-for a shape is in no query of the training, and --measure tells the two kinds apart.
+Writes caption_head.safetensors into the model's directory (pipeline/embed/captions/head.h): linear
+maps of a token to 64 values, one for all texts and one for vague queries, and three weights of a
+token: in a stored prompt when others like it are sought, in a query, and in a vague one.  Late interaction (MaxSim) over the
+mapped tokens is trained by contrast.  A query such as "a crimson disc" wants the sentences that say
+such a thing; a sentence wants those that share a thing with it.  Then the map of vague queries
+learns alone: "a crimson round thing" wants circles and rings.  The
+sentences are those of captions.py and sentences.py, without any that caption_lists.py or
+tests/quality has; a quarter of the pairs of a word for a colour and a word for a shape or kind of
+shapes is in no query of the training, and --measure tells the two kinds apart.  No form of the vague
+queries of caption_lists.py is trained, nor its words for the night.
 
-    --measure      of the head that is there: the share of right ones among the first ten of
+    --vague-only   trains that map alone: what is stored stays as it is
+    --measure N    of the head that is there: the share of right ones among the first ten of
                    caption_lists.py --captions N, and of similar prompts of tests/quality/held.jsonl
 
-One core, some minutes.  Needs torch, transformers, safetensors and numpy.
+One core, a few minutes.  Needs torch, transformers, safetensors and numpy.
 """
 import argparse
 import json
@@ -36,14 +40,22 @@ from sentences import free
 from world import COLOUR_NAMES, SHAPES, sample_scene
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-NAME, FORMAT = "caption_head.safetensors", "kiln-caption-head-1"
+NAME, FORMAT = "caption_head.safetensors", "kiln-caption-head-2"
 DIMS, TOKENS_MAX = 64, 64
 SENTENCES, QUERIES, STEPS = 6000, 4000, 900
 BATCH_QUERIES, BATCH_LIKE, BATCH_SENTENCES = 48, 16, 320
-PASSAGE, QUERY = 0, 1  # enum kiln_embed_use, the rows of the weights
+VAGUE_SHARE, VAGUE_QUERIES, VAGUE_STEPS, VAGUE_BATCH = 0.35, 6000, 800, 64  # of training the map of vague queries
+PASSAGE, QUERY, VAGUE = 0, 1, 2  # enum kiln_head_use, the rows of the weights
 LISTS_SEED, LISTS_MOST = 31, 20000  # of caption_lists.py
 FORMS = ["a {}", "a {}", "{}", "the {}", "one {}", "some {}", "{}s", "something like a {}", "a picture of a {}",
          "show me a {}", "find a {}"]
+# Of a query without a noun: a word for a kind of shapes and one for a colour, in the order of words that
+# pipeline/embed/captions/noun_phrase.h gives a query such as "something round and red".
+KINDS_FORMS = ["a {1} {0} thing", "a {1} {0} thing", "{1} {0} things", "some {1} {0} object", "a {0} figure in {1}", "{1}, {0}",
+               "one {1} {0} shape"]
+KIND_FORMS = ["a {0} thing", "{0} things", "a {0} shape", "some {0} object", "{0}"]
+COLOUR_FORMS = ["a {1} thing", "something {1}", "{1} things", "some {1} object", "{1}"]
+PLACES_HELD = ["at night", "in the night sky"]  # of caption_lists.py's vague queries
 
 
 # --- what is said -----------------------------------------------------------------------------------
@@ -53,8 +65,11 @@ def facts(asked):
     for thing in asked["things"]:
         shape, colour = thing.get("shape"), thing.get("colour")
         found |= {f"{kind} {name}" for kind, name in (("shape", shape), ("colour", colour)) if name}
+        kinds = [kind for kind, shapes in lexicon.KIND.items() if shape in shapes]
+        found |= {f"kind {kind}" for kind in kinds}
         if shape and colour:
             found.add(f"thing {colour} {shape}")
+            found |= {f"some {colour} {kind}" for kind in kinds}
     background = asked.get("background")
     return found | {f"background {background[0]}"} if background else found
 
@@ -84,9 +99,32 @@ def words_of(rng, name, own, others):
     return rng.choice(own.get(name, [name])) if rng.random() < 0.6 else lexicon.words(rng, others, name)
 
 
-def queries(count, rng):
-    """(text, the facts that it wants)."""
+def vague(rng):
+    """A query without the name of a shape, and the facts that it wants; None for a pair that is held out."""
+    colour, kind = rng.choice(COLOUR_NAMES), rng.choice(list(lexicon.KIND))
+    words = lexicon.words(rng, lexicon.KIND_WORDS, kind), words_of(rng, colour, COLOUR_WORDS, lexicon.COLOUR)
+    forms, wanted = rng.choices([(KINDS_FORMS, {f"some {colour} {kind}"}), (KIND_FORMS, {f"kind {kind}"}),
+                                 (COLOUR_FORMS, {f"colour {colour}"})], [6, 1, 2])[0]
+    if forms is KINDS_FORMS and is_held(words[1], words[0]):
+        return None
+    text = rng.choice(forms).format(*words)
+    if rng.random() < 0.5:
+        scenery = rng.choice(list(SCENERY_WORDS))
+        place = lexicon.words(rng, lexicon.SCENE_PLACE, scenery)
+        if place not in PLACES_HELD:
+            text, wanted = rng.choice(["{0} {1}", "{0} {1}", "{0} {1}", "{1}, {0}"]).format(text, place), wanted | {f"background {scenery}"}
+    return text, wanted
+
+
+def queries(count, rng, share):
+    """(text, the facts that it wants); this share of them is vague."""
     while count:
+        if share and rng.random() < share:
+            found = vague(rng)
+            if found:
+                yield found
+                count -= 1
+            continue
         colour, shape, scenery = rng.choice(COLOUR_NAMES), rng.choice(SHAPES), rng.choice(list(SCENERY_WORDS))
         colour_word = words_of(rng, colour, COLOUR_WORDS, lexicon.COLOUR)
         shape_word = words_of(rng, shape, SHAPE_WORDS, lexicon.SHAPE)
@@ -164,38 +202,37 @@ class Encoder:
         return found
 
 
-def pad(features):
-    whole = torch.nn.utils.rnn.pad_sequence(features, batch_first=True)
-    mask = torch.zeros(whole.shape[:2], dtype=torch.bool)
-    for i, each in enumerate(features):
-        mask[i, :len(each)] = True
-    return whole, mask
-
-
 def rms(x):
     return x / torch.sqrt((x ** 2).mean(-1, keepdim=True) + 1e-5)
 
 
 class Head(torch.nn.Module):
+    """Rows of weight and shift: PASSAGE for what is stored where it seeks others like it, QUERY and VAGUE for texts
+    that are typed.  Vague ones have a map of their own."""
+
     def __init__(self, width):
         super().__init__()
         self.map = torch.nn.Parameter(torch.randn(DIMS, width) / width ** 0.5)
-        self.weight = torch.nn.Parameter(torch.zeros(2, width))
-        self.shift = torch.nn.Parameter(torch.zeros(2))
+        self.vague_map = torch.nn.Parameter(self.map.detach().clone())
+        self.weight = torch.nn.Parameter(torch.zeros(3, width))
+        self.shift = torch.nn.Parameter(torch.zeros(3))
         self.sharpness = torch.nn.Parameter(torch.tensor(10.0))
 
-    def mapped(self, x):
-        return torch.nn.functional.normalize(x @ self.map.T, dim=-1)
+    def rows(self, texts, map):
+        return torch.nn.functional.normalize(torch.cat(texts) @ map.T, dim=-1)
 
-    def weights(self, x, mask, use):
-        w = torch.nn.functional.softplus(rms(x) @ self.weight[use] / x.shape[-1] ** 0.5 + self.shift[use]) * mask
-        return w / w.sum(1, keepdim=True)
+    def weights(self, x, use):
+        return torch.nn.functional.softplus(rms(x) @ self.weight[use] / x.shape[-1] ** 0.5 + self.shift[use])
 
-    def forward(self, query, query_mask, sentence, sentence_mask, use):
-        sentence = self.mapped(sentence)
-        cosines = torch.einsum("qtd,cnd->qtcn", self.mapped(query), sentence)
-        best = cosines.masked_fill(~sentence_mask[None, None], -9).amax(-1)
-        return (best * self.weights(query, query_mask, use)[:, :, None]).sum(1)
+    def forward(self, queries, sentences, use):
+        """Lists of [tokens, width]; returns [queries, sentences]."""
+        x, lengths = torch.cat(queries), torch.tensor([len(each) for each in queries])
+        cosines = self.rows(sentences, self.map) @ self.rows(queries, self.vague_map if use == VAGUE else self.map).T
+        best = torch.segment_reduce(cosines, "max", lengths=torch.tensor([len(each) for each in sentences]), axis=0)
+        weights = self.weights(x, use)
+        query = torch.repeat_interleave(torch.arange(len(queries)), lengths)
+        sums = torch.zeros(len(queries)).index_add(0, query, weights)
+        return torch.zeros(len(sentences), len(queries)).index_add(1, query, best * weights).T / sums[:, None]
 
 
 # --- training ---------------------------------------------------------------------------------------
@@ -213,39 +250,74 @@ def taken():
     return texts
 
 
-def train(model):
-    rng = random.Random(8)
-    torch.manual_seed(8)
-    encode = Encoder(model)
-    said, asked = list(sentences(SENTENCES, rng, taken())), list(queries(QUERIES, rng))
-    names = {name: i for i, name in enumerate(sorted({f for _, row in said + asked for f in row}))}
-    says, wants = table([row for _, row in said], names), table([row for _, row in asked], names)
-    things = says[:, [i for name, i in names.items() if name.startswith("thing")]]
-    x, q = encode([text for text, _ in said]), encode([text for text, _ in asked])
-    head = Head(x[0].shape[-1])
-    optimiser = torch.optim.Adam([{"params": [head.map], "lr": 2e-3},
-                                  {"params": [head.weight, head.shift], "lr": 1e-2},
-                                  {"params": [head.sharpness], "lr": 1e-1}])
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, [4e-3, 2e-2, 1e-1], STEPS)
-    for step in range(STEPS):
-        some, of = rng.sample(range(QUERIES), BATCH_QUERIES), rng.sample(range(SENTENCES), BATCH_SENTENCES)
-        like = rng.sample(range(SENTENCES), BATCH_LIKE)
-        there = pad([x[i] for i in of])
-        scores = head(*pad([q[i] for i in some]), *there, QUERY) * head.sharpness
-        right = wants[some] @ says[of].T >= wants[some].sum(1, keepdim=True)
-        loss = contrast(scores, right)
-        scores = head(*pad([x[i] for i in like]), *there, PASSAGE) * head.sharpness
-        right = things[like] @ things[of].T > 0
-        loss = loss + contrast(scores, right)
+def descend(head, groups, steps, loss_of):
+    optimiser = torch.optim.Adam([{"params": params, "lr": most / 2} for params, most in groups])
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, [most for _, most in groups], steps)
+    for step in range(steps):
+        loss = loss_of()
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
         schedule.step()
-        if step % 50 == 0 or step == STEPS - 1:
+        if step % 50 == 0 or step == steps - 1:
             print(f"step {step}: loss {loss.item():.3f}", flush=True)
+
+
+class Lesson:
+    """Sentences and queries, with what they say and want, and their features."""
+
+    def __init__(self, encode, said, asked):
+        names = {name: i for i, name in enumerate(sorted({f for _, row in said + asked for f in row}))}
+        self.says, self.wants = table([row for _, row in said], names), table([row for _, row in asked], names)
+        self.things = self.says[:, [i for name, i in names.items() if name.startswith("thing")]]
+        self.x, self.q = encode([text for text, _ in said]), encode([text for text, _ in asked])
+
+    def loss(self, head, rng, count, use):
+        """Of some queries; with the sentences that they were compared with."""
+        some, of = rng.sample(range(len(self.q)), count), rng.sample(range(len(self.x)), BATCH_SENTENCES)
+        there = [self.x[i] for i in of]
+        scores = head([self.q[i] for i in some], there, use) * head.sharpness
+        wants = self.wants[some]
+        return contrast(scores, wants @ self.says[of].T >= wants.sum(1, keepdim=True)), there, of
+
+    def loss_alike(self, head, rng, there, of):
+        like = rng.sample(range(len(self.x)), BATCH_LIKE)
+        scores = head([self.x[i] for i in like], there, PASSAGE) * head.sharpness
+        return contrast(scores, self.things[like] @ self.things[of].T > 0)
+
+
+def train_shared(head, lesson, rng):
+    """One map for all, by queries that name shapes and by sentences that are alike."""
+    def loss():
+        found, there, of = lesson.loss(head, rng, BATCH_QUERIES, QUERY)
+        return found + lesson.loss_alike(head, rng, there, of)
+    descend(head, [([head.map], 4e-3), ([head.weight, head.shift], 2e-2), ([head.sharpness], 1e-1)], STEPS, loss)
+
+
+def train_vague(head, lesson, rng):
+    """The map of vague queries, and of others too; all that other texts are mapped with stays as it is."""
+    with torch.no_grad():
+        head.vague_map.copy_(head.map)
+        head.weight[VAGUE], head.shift[VAGUE] = head.weight[QUERY], head.shift[QUERY]
+        head.sharpness.fill_(10)
+    head.map.requires_grad_(False)
+    descend(head, [([head.vague_map], 4e-3), ([head.weight, head.shift], 2e-2), ([head.sharpness], 1e-1)], VAGUE_STEPS,
+            lambda: lesson.loss(head, rng, VAGUE_BATCH, VAGUE)[0])
+
+
+def train(model, vague_only):
+    rng = random.Random(8)
+    torch.manual_seed(8)
+    encode = Encoder(model)
+    said = list(sentences(SENTENCES, rng, taken()))
+    head = load(model) if vague_only else Head(encode.model.config.hidden_size)
+    if not vague_only:
+        train_shared(head, Lesson(encode, said, list(queries(QUERIES, rng, 0))), rng)
+    train_vague(head, Lesson(encode, said, list(queries(VAGUE_QUERIES, rng, VAGUE_SHARE))), rng)
     with safe_open(model / "captions.safetensors", "np") as fit:
         metadata = {"format": FORMAT, "model": fit.metadata()["model"]}
-    tensors = {"map": head.map, "weight": head.weight / head.map.shape[1] ** 0.5, "shift": head.shift}
+    tensors = {"map": head.map, "vague_map": head.vague_map, "weight": head.weight / head.map.shape[1] ** 0.5,
+               "shift": head.shift}
     save_file({name: t.detach().numpy().astype(np.float32) for name, t in tensors.items()}, model / NAME, metadata)
 
 
@@ -255,6 +327,7 @@ def load(model):
     head = Head(tensors["map"].shape[1])
     with torch.no_grad():
         head.map.copy_(torch.tensor(tensors["map"]))
+        head.vague_map.copy_(torch.tensor(tensors["vague_map"]))
         head.weight.copy_(torch.tensor(tensors["weight"]) * head.map.shape[1] ** 0.5)
         head.shift.copy_(torch.tensor(tensors["shift"]))
     return head
@@ -262,8 +335,7 @@ def load(model):
 
 @torch.no_grad()
 def scores_of(head, features, others, use):
-    part = [head(*pad([features]), *pad(others[i:i + 500]), use)[0] for i in range(0, len(others), 500)]
-    return torch.cat(part).numpy()
+    return torch.cat([head([features], others[i:i + 500], use)[0] for i in range(0, len(others), 500)]).numpy()
 
 
 @torch.no_grad()
@@ -300,13 +372,14 @@ def measure(model, captions):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", type=Path)
+    parser.add_argument("--vague-only", action="store_true")
     parser.add_argument("--measure", type=int, metavar="N")
     args = parser.parse_args()
     torch.set_num_threads(1)
     if args.measure:
         measure(args.model, args.measure)
     else:
-        train(args.model)
+        train(args.model, args.vague_only)
 
 
 if __name__ == "__main__":

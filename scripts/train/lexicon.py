@@ -87,6 +87,15 @@ PLURAL = {"daisy": "daisies", "posy": "posies", "poppy": "poppies", "torus": "to
           "hex": "hexes", "rhombus": "rhombuses", "circle with a hole": "circles with a hole",
           "arrow pointing right": "arrows pointing right", "arrow to the right": "arrows to the right", "round": "round shapes"}
 
+# What several shapes have in common, and the words for it: queries name shapes so, captions never do.
+KIND = {"round": ["circle", "ring"], "angular": ["square", "triangle", "hexagon", "diamond"],
+        "pointed": ["star", "triangle", "arrow"]}
+KIND_WORDS = table(
+    round="round*6 circular*4 rounded curved*0.5 disc-shaped*0.3",
+    angular="angular*6 cornered*2 straight-edged polygonal with_corners",
+    pointed="pointed*6 pointy*3 spiky*2 sharp-pointed with_points",
+)
+
 COLOUR = table(
     red="red*22 crimson*1.5 scarlet*1.5 ruby ruby_red*0.5 cherry*0.4 cherry_red*0.5 vermilion*0.5 maroon*0.8 burgundy*0.7"
         " brick_red*0.4 blood_red*0.5 tomato*0.3 tomato_red*0.2 fire-engine_red*0.2 cardinal*0.2 wine_red*0.4 carmine*0.3"

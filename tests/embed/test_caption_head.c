@@ -17,7 +17,7 @@ static const float *values_of(const struct kiln_st *st, const char *name, size_t
 
 /* Rows of the head are those of the golden file, from features of so many tokens. */
 static size_t compare_rows(const struct kiln_st *st, const struct kiln_caption_head *head,
-                           enum kiln_embed_use use, const char *name, float *rows)
+                           enum kiln_head_use use, const char *name, float *rows)
 {
     char of_rows[32];
     size_t values, expected_values;
@@ -65,12 +65,13 @@ static void test_the_head_is_that_of_python(void **state)
     for (size_t i = 0; i < CAPTIONS; i++) {
         char name[16];
         snprintf(name, sizeof name, "caption%zu", i);
-        const size_t count = compare_rows(st, &head, KILN_EMBED_PASSAGE, name, rows);
+        const size_t count = compare_rows(st, &head, KILN_HEAD_STORED, name, rows);
         sizes[i] = kiln_token_rows_size(count, head.row);
         assert_true(sizes[i] <= sizeof stored[i]);
         kiln_token_rows_encode(rows, count, head.row, stored[i]);
     }
-    const size_t count = compare_rows(st, &head, KILN_EMBED_QUERY, "query", rows);
+    compare_rows(st, &head, KILN_HEAD_VAGUE, "vague", rows);
+    const size_t count = compare_rows(st, &head, KILN_HEAD_QUERY, "query", rows);
     assert_int_equal(kiln_token_query_new(rows, count, head.row, &q, &err), 0);
     for (size_t i = 0; i < CAPTIONS; i++)
         assert_true(fabsf(kiln_token_query_score(q, stored[i], sizes[i]) -
@@ -84,23 +85,30 @@ static void test_the_head_is_that_of_python(void **state)
         kiln_token_query_free(q);
     }
     const float nothing[2 * DIMS] = {[DIMS] = NAN};
-    kiln_caption_head_apply(&head, KILN_EMBED_QUERY, nothing, 2, rows);
+    kiln_caption_head_apply(&head, KILN_HEAD_QUERY, nothing, 2, rows);
     for (size_t i = 0; i < 2 * head.row; i++)
         assert_true(rows[i] == 0);
     kiln_st_close(st);
     kiln_caption_head_release(&head);
 }
 
-static void write_head(const float *map, int64_t map_dims, int64_t uses, const char *format)
+static void write_head(const float *map, int64_t map_dims, int64_t vague_rows, int64_t uses,
+                       const char *format)
 {
-    static const float zeros[2 * DIMS];
+    static const float zeros[3 * DIMS];
     const struct kiln_st_tensor tensors[] = {
         {"map", KILN_ST_F32, 2, {2, map_dims}, map, (size_t)map_dims * 2 * 4},
-        {"shift", KILN_ST_F32, 1, {2}, zeros, 2 * 4},
+        {"vague_map",
+         KILN_ST_F32,
+         2,
+         {vague_rows, map_dims},
+         map,
+         (size_t)(vague_rows * map_dims) * 4},
+        {"shift", KILN_ST_F32, 1, {3}, zeros, 3 * 4},
         {"weight", KILN_ST_F32, 2, {uses, DIMS}, zeros, (size_t)uses * DIMS * 4}};
     const char *const metadata[] = {"format", format, "model", "abc", NULL};
     struct kiln_error err;
-    assert_int_equal(kiln_st_write("head.safetensors", tensors, 3, metadata, &err), 0);
+    assert_int_equal(kiln_st_write("head.safetensors", tensors, 4, metadata, &err), 0);
 }
 
 static void test_heads_of_another_form_are_refused(void **state)
@@ -109,17 +117,21 @@ static void test_heads_of_another_form_are_refused(void **state)
     struct kiln_caption_head head;
     struct kiln_error err;
     float map[2 * DIMS] = {1};
-    write_head(map, DIMS, 2, "kiln-caption-head-1");
+    write_head(map, DIMS, 2, 3, "kiln-caption-head-2");
     assert_int_equal(kiln_caption_head_read("head.safetensors", &head, &err), 0);
     kiln_caption_head_release(&head);
-    write_head(map, DIMS - 1, 2, "kiln-caption-head-1");
+    write_head(map, DIMS - 1, 2, 3, "kiln-caption-head-2");
     assert_int_equal(kiln_caption_head_read("head.safetensors", &head, &err), KILN_CORRUPT);
-    write_head(map, DIMS, 1, "kiln-caption-head-1");
+    write_head(map, DIMS, 2, 2, "kiln-caption-head-2");
     assert_int_equal(kiln_caption_head_read("head.safetensors", &head, &err), KILN_CORRUPT);
-    write_head(map, DIMS, 2, "kiln-captions-1");
+    write_head(map, DIMS, 1, 3, "kiln-caption-head-2");
+    assert_int_equal(kiln_caption_head_read("head.safetensors", &head, &err), KILN_CORRUPT);
+    write_head(map, DIMS, 2, 3, "kiln-caption-head-1"); /* without a map of vague queries */
+    assert_int_equal(kiln_caption_head_read("head.safetensors", &head, &err), KILN_CORRUPT);
+    write_head(map, DIMS, 2, 3, "kiln-captions-1");
     assert_int_equal(kiln_caption_head_read("head.safetensors", &head, &err), KILN_CORRUPT);
     map[3] = INFINITY;
-    write_head(map, DIMS, 2, "kiln-caption-head-1");
+    write_head(map, DIMS, 2, 3, "kiln-caption-head-2");
     assert_int_equal(kiln_caption_head_read("head.safetensors", &head, &err), KILN_CORRUPT);
     assert_int_equal(kiln_caption_head_read("none", &head, &err), KILN_NOT_FOUND);
 }

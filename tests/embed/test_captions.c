@@ -338,7 +338,7 @@ static void test_a_head_maps_tokens_and_names_another_recipe(void **state)
                                                     features, 2, &count, &err),
                          0);
         assert_int_equal(count, 2);
-        kiln_caption_head_apply(&head, (enum kiln_embed_use)use, own, 2, expected);
+        kiln_caption_head_apply(&head, (enum kiln_head_use)use, own, 2, expected);
         assert_memory_equal(features, expected, 2 * 8 * sizeof *features);
     }
     assert_int_equal(kiln_embedder_embed(plain, KILN_EMBED_QUERY, &text, 1, plain_row, &err), 0);

@@ -348,19 +348,20 @@ static void close_words(void *arg)
 /* A fit that changes nothing, and a head by which words of an x count for nothing. */
 static void write_files(void)
 {
-    static float mean[LETTERS], map[LETTERS * LETTERS], weight[2 * LETTERS];
-    static const float shift[2];
+    static float mean[LETTERS], map[LETTERS * LETTERS], weight[3 * LETTERS];
+    static const float shift[3];
     struct kiln_caption_fit fit = {.dims = LETTERS, .mean = mean, .removed = mean, .model = "abc"};
     for (int i = 0; i < LETTERS; i++)
         map[i * LETTERS + i] = 1;
     weight['x' - 'a'] = weight[LETTERS + 'x' - 'a'] = -20;
     const struct kiln_st_tensor tensors[] = {
         {"map", KILN_ST_F32, 2, {LETTERS, LETTERS}, map, sizeof map},
-        {"shift", KILN_ST_F32, 1, {2}, shift, sizeof shift},
-        {"weight", KILN_ST_F32, 2, {2, LETTERS}, weight, sizeof weight}};
-    const char *const metadata[] = {"format", "kiln-caption-head-1", "model", "abc", NULL};
+        {"shift", KILN_ST_F32, 1, {3}, shift, sizeof shift},
+        {"vague_map", KILN_ST_F32, 2, {LETTERS, LETTERS}, map, sizeof map},
+        {"weight", KILN_ST_F32, 2, {3, LETTERS}, weight, sizeof weight}};
+    const char *const metadata[] = {"format", "kiln-caption-head-2", "model", "abc", NULL};
     kiln_test_ok(kiln_caption_fit_write(&fit, "fit.safetensors", &rig.err), rig.err);
-    kiln_test_ok(kiln_st_write("head.safetensors", tensors, 3, metadata, &rig.err), rig.err);
+    kiln_test_ok(kiln_st_write("head.safetensors", tensors, 4, metadata, &rig.err), rig.err);
 }
 
 /* The pictures that are nearest to one and to a text, for an embedder with such a head. */

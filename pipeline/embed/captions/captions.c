@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pipeline/embed/captions/noun_phrase.h"
 #include "pipeline/embed/kind.h"
 #include "pipeline/embed/recipe.h"
 #include "schemas/text/text.h"
@@ -29,6 +30,17 @@ static void close_captions(struct kiln_embedder *e)
     free(c);
 }
 
+int kiln_caption_encode(const struct kiln_caption_encoder *encoder, enum kiln_embed_use use,
+                        const char *text, size_t len, float *features, size_t *ret_count,
+                        enum kiln_head_use *ret_use, struct kiln_error *err)
+{
+    char phrase[KILN_NOUN_PHRASE_MAX];
+    const size_t changed = use == KILN_EMBED_QUERY ? kiln_noun_phrase(text, len, phrase) : 0;
+    *ret_use = changed ? KILN_HEAD_VAGUE : (enum kiln_head_use)use;
+    return encoder->encode(encoder->arg, changed ? phrase : text, changed ? changed : len, features,
+                           ret_count, err);
+}
+
 /* The mean of the features after the fit; zeros for a text without tokens.  Up to features_max of
  * them, mapped by the head, go to `features`. */
 static int embed_one(struct captions *c, enum kiln_embed_use use,
@@ -36,15 +48,17 @@ static int embed_one(struct captions *c, enum kiln_embed_use use,
                      size_t features_max, size_t *ret_count, struct kiln_error *err)
 {
     const size_t width = c->fit.dims;
+    enum kiln_head_use head_use;
     size_t count = 0;
     memset(row, 0, width * sizeof *row);
     pthread_mutex_lock(&c->lock); /* between texts others have their turn */
-    int rc = c->encoder.encode(c->encoder.arg, text->at, text->len, c->features, &count, err);
+    int rc = kiln_caption_encode(&c->encoder, use, text->at, text->len, c->features, &count,
+                                 &head_use, err);
     for (size_t t = 0; t < count && rc == 0; t++)
         for (size_t i = 0; i < width; i++)
             row[i] += c->features[t * width + i] / (float)count;
     *ret_count = rc ? 0 : count < features_max ? count : features_max;
-    kiln_caption_head_apply(&c->head, use, c->features, *ret_count, features);
+    kiln_caption_head_apply(&c->head, head_use, c->features, *ret_count, features);
     pthread_mutex_unlock(&c->lock);
     if (rc == 0 && count > 0)
         kiln_caption_fit_apply(&c->fit, row);
@@ -71,21 +85,24 @@ static int embed_tokens(const struct kiln_embedder *e, enum kiln_embed_use use,
     return embed_one((struct captions *)e, use, text, row, features, features_max, ret_count, err);
 }
 
-/* Names the model, every value of the fit and of the head, and the form of stored tokens. */
+/* Names the model, every value of the fit and of the head that decides on what is stored, and the
+ * form of stored tokens.  How queries are mapped and weighed is not part of it. */
 static int set_recipe(struct captions *c, struct kiln_error *err)
 {
     const struct kiln_caption_fit *fit = &c->fit;
     const struct kiln_caption_head *head = &c->head;
     struct kiln_text text = {0};
     kiln_text_printf(&text, "captions 2\nmodel %s\ndirections %zu\ntokens %zu %d\n", fit->model,
-                     fit->directions, head->row, head->map != NULL);
+                     fit->directions, head->row, head->weight != NULL);
     kiln_text_add(&text, (const char *)fit->mean, fit->dims * sizeof *fit->mean);
     kiln_text_add(&text, (const char *)fit->removed,
                   fit->directions * fit->dims * sizeof *fit->removed);
-    if (head->map) {
+    if (head->weight) {
+        const int use = KILN_HEAD_STORED;
         kiln_text_add(&text, (const char *)head->map, head->row * head->dims * sizeof *head->map);
-        kiln_text_add(&text, (const char *)head->weight, 2 * head->dims * sizeof *head->weight);
-        kiln_text_add(&text, (const char *)head->shift, sizeof head->shift);
+        kiln_text_add(&text, (const char *)(head->weight + (size_t)use * head->dims),
+                      head->dims * sizeof *head->weight);
+        kiln_text_add(&text, (const char *)&head->shift[use], sizeof head->shift[use]);
     }
     int rc = text.failed ? kiln_fail(err, KILN_NO_MEMORY, "no memory to name a recipe") : 0;
     if (!rc)
@@ -139,7 +156,7 @@ int kiln_captions_open(const struct kiln_caption_encoder *encoder, const char *f
     }
     c->base.info.dims = c->fit.dims;
     c->base.info.token_dims = c->head.row;
-    c->base.info.learned = c->head.map != NULL;
+    c->base.info.learned = c->head.weight != NULL;
     c->base.info.tokens_max = KILN_CAPTION_TOKENS_MAX;
     *ret = &c->base;
     return 0;

@@ -27,6 +27,12 @@ struct kiln_caption_encoder {
     char model[KILN_FIT_MODEL_SIZE]; /* hash of the model */
 };
 
+/* Encodes a text for this use, a query in the words of noun_phrase.h, and says how the head is to
+ * be applied. */
+int kiln_caption_encode(const struct kiln_caption_encoder *encoder, enum kiln_embed_use use,
+                        const char *text, size_t len, float *features, size_t *ret_count,
+                        enum kiln_head_use *ret_use, struct kiln_error *err) KILN_MUST_CHECK;
+
 /* An embedder ("captions") with features of tokens, the first KILN_TOKEN_ROWS_MAX of which rank
  * what the vector finds; it owns the encoder from now on, also after a failure.  fit, head: files;
  * head NULL: tokens are used as they are.  KILN_CORRUPT if one was made for another model or width.

@@ -8,9 +8,8 @@
 
 #include "storage/formats/safetensors.h"
 
-#define FORMAT "kiln-caption-head-1"
-#define USES 2 /* enum kiln_embed_use */
-#define FILE_MAX ((KILN_HEAD_ROW_MAX + USES + 1) * KILN_FIT_DIMS_MAX * sizeof(float))
+#define FORMAT "kiln-caption-head-2"
+#define FILE_MAX ((2 * KILN_HEAD_ROW_MAX + KILN_HEAD_USES + 1) * KILN_FIT_DIMS_MAX * sizeof(float))
 
 struct kiln_caption_head kiln_caption_head_none(size_t dims)
 {
@@ -20,6 +19,7 @@ struct kiln_caption_head kiln_caption_head_none(size_t dims)
 void kiln_caption_head_release(struct kiln_caption_head *head)
 {
     free(head->map);
+    free(head->vague_map);
     free(head->weight);
     *head = (struct kiln_caption_head){0};
 }
@@ -47,6 +47,7 @@ static int copy_head(const struct kiln_st *st, struct kiln_caption_head *head, b
                      struct kiln_error *err)
 {
     const struct kiln_st_tensor *map = kiln_st_find(st, "map");
+    const struct kiln_st_tensor *vague_map = kiln_st_find(st, "vague_map");
     const struct kiln_st_tensor *weight = kiln_st_find(st, "weight");
     const struct kiln_st_tensor *shift = kiln_st_find(st, "shift");
     const char *format = kiln_st_metadata(st, "format"), *model = kiln_st_metadata(st, "model");
@@ -55,19 +56,22 @@ static int copy_head(const struct kiln_st *st, struct kiln_caption_head *head, b
                 map->shape[0] <= KILN_HEAD_ROW_MAX && map->shape[1] >= 1 &&
                 map->shape[1] <= KILN_FIT_DIMS_MAX &&
                 has_shape(map, 2, map->shape[0], map->shape[1]) &&
-                has_shape(weight, 2, USES, map->shape[1]) && has_shape(shift, 1, USES, 0);
+                has_shape(vague_map, 2, map->shape[0], map->shape[1]) &&
+                has_shape(weight, 2, KILN_HEAD_USES, map->shape[1]) &&
+                has_shape(shift, 1, KILN_HEAD_USES, 0);
     if (!*ret_fits)
         return 0;
     head->row = (size_t)map->shape[0];
     head->dims = (size_t)map->shape[1];
     snprintf(head->model, sizeof head->model, "%s", model);
     head->map = malloc(map->size);
+    head->vague_map = malloc(vague_map->size);
     head->weight = malloc(weight->size);
-    if (!head->map || !head->weight)
+    if (!head->map || !head->vague_map || !head->weight)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for a head of %zu x %zu values", head->row,
                          head->dims);
-    *ret_fits = copy_values(map, head->map) && copy_values(weight, head->weight) &&
-                copy_values(shift, head->shift);
+    *ret_fits = copy_values(map, head->map) && copy_values(vague_map, head->vague_map) &&
+                copy_values(weight, head->weight) && copy_values(shift, head->shift);
     return 0;
 }
 
@@ -102,9 +106,9 @@ static double product(const float *a, const float *b, size_t n)
 }
 
 /* w of head.h, 1 without a map. */
-static double weigh(const struct kiln_caption_head *head, enum kiln_embed_use use, const float *x)
+static double weigh(const struct kiln_caption_head *head, enum kiln_head_use use, const float *x)
 {
-    if (!head->map)
+    if (!head->weight)
         return 1;
     const double squares = product(x, x, head->dims) / (double)head->dims;
     const double at =
@@ -113,15 +117,16 @@ static double weigh(const struct kiln_caption_head *head, enum kiln_embed_use us
     return at > 30 ? at : log1p(exp(at));
 }
 
-void kiln_caption_head_apply(const struct kiln_caption_head *head, enum kiln_embed_use use,
+void kiln_caption_head_apply(const struct kiln_caption_head *head, enum kiln_head_use use,
                              const float *features, size_t count, float *rows)
 {
+    const float *map = use == KILN_HEAD_VAGUE ? head->vague_map : head->map;
     for (size_t t = 0; t < count; t++) {
         const float *x = features + t * head->dims;
         float *row = rows + t * head->row;
-        if (head->map)
+        if (map)
             for (size_t i = 0; i < head->row; i++)
-                row[i] = (float)product(head->map + i * head->dims, x, head->dims);
+                row[i] = (float)product(map + i * head->dims, x, head->dims);
         else
             memcpy(row, x, head->dims * sizeof *row);
         const double length = sqrt(product(row, row, head->row)), weight = weigh(head, use, x);

@@ -31,7 +31,7 @@ static int encode_caption(struct kiln_corpus *c, size_t i, float *features, floa
     const size_t bytes = kiln_token_rows_size(kept, c->head.row);
     if (!(c->tokens[i] = malloc(bytes)))
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for the tokens of caption %zu", i);
-    kiln_caption_head_apply(&c->head, KILN_EMBED_PASSAGE, features, kept, rows);
+    kiln_caption_head_apply(&c->head, KILN_HEAD_STORED, features, kept, rows);
     kiln_token_rows_encode(rows, kept, c->head.row, c->tokens[i]);
     c->token_bytes += bytes;
     return 0;
@@ -154,8 +154,8 @@ static int search_vectors(const struct kiln_corpus *c, struct kiln_vector_search
 }
 
 /* Ranks by tokens: the captions in numbers, or all of them. */
-static int rank_tokens(const struct kiln_corpus *c, const float *features, size_t count, bool all,
-                       struct kiln_ranking *ret, struct kiln_error *err)
+static int rank_tokens(const struct kiln_corpus *c, enum kiln_head_use use, const float *features,
+                       size_t count, bool all, struct kiln_ranking *ret, struct kiln_error *err)
 {
     const size_t n = all ? c->captions.count : ret->count;
     struct scored *list = malloc((n + 1) * sizeof *list);
@@ -163,7 +163,7 @@ static int rank_tokens(const struct kiln_corpus *c, const float *features, size_
     struct kiln_token_query *q = NULL;
     int rc = list && rows ? 0 : kiln_fail(err, KILN_NO_MEMORY, "no memory for %zu candidates", n);
     if (!rc) {
-        kiln_caption_head_apply(&c->head, KILN_EMBED_QUERY, features, count, rows);
+        kiln_caption_head_apply(&c->head, use, features, count, rows);
         rc = kiln_token_query_new(rows, count, c->head.row, &q, err);
     }
     free(rows);
@@ -193,11 +193,12 @@ int kiln_corpus_search(const struct kiln_corpus *c, struct kiln_vector_search *s
 {
     float *features = malloc(KILN_CAPTION_TOKENS_MAX * c->width * sizeof *features);
     float *row = calloc(c->width, sizeof *row);
+    enum kiln_head_use use = KILN_HEAD_QUERY;
     size_t count = 0;
     const double begin = now_ms();
-    int rc = features && row
-                 ? c->encoder.encode(c->encoder.arg, query, strlen(query), features, &count, err)
-                 : kiln_fail(err, KILN_NO_MEMORY, "no memory for a query");
+    int rc = features && row ? kiln_caption_encode(&c->encoder, KILN_EMBED_QUERY, query,
+                                                   strlen(query), features, &count, &use, err)
+                             : kiln_fail(err, KILN_NO_MEMORY, "no memory for a query");
     for (size_t t = 0; t < count && !rc; t++)
         for (size_t d = 0; d < c->width; d++)
             row[d] += features[t * c->width + d] / (float)count;
@@ -207,8 +208,9 @@ int kiln_corpus_search(const struct kiln_corpus *c, struct kiln_vector_search *s
         rc = search_vectors(c, search, row, candidates, ret, err);
     const double searched = now_ms();
     if (!rc && count > 0 && by != KILN_BY_VECTOR)
-        rc = rank_tokens(c, features, count < KILN_TOKEN_ROWS_MAX ? count : KILN_TOKEN_ROWS_MAX,
-                         by == KILN_BY_ALL, ret, err);
+        rc =
+            rank_tokens(c, use, features, count < KILN_TOKEN_ROWS_MAX ? count : KILN_TOKEN_ROWS_MAX,
+                        by == KILN_BY_ALL, ret, err);
     ret->encode_ms = encoded - begin;
     ret->search_ms = searched - encoded;
     ret->rank_ms = now_ms() - searched;
