@@ -8,7 +8,7 @@
 
 Waits until a running gallery has embedded all prompts, as its metrics say (--metrics, --wait), asks
 its /v1/pictures, and prints the share of right ones among the first ten: those that say a thing of
-the query's shape and colour (one of its shapes), and night if the query does.  The queries with
+the query's shape and colour (one of its shapes), and the scene if the query has one.  The queries with
 even numbers are for tuning, the odd ones for judging.  Then /v1/alike of --similar pictures: the
 share of those it calls similar that have a thing in common.  --beside is a second gallery over the
 same ledger, with gallery_embedder = none: words alone.  Standard library only.
@@ -21,18 +21,18 @@ import urllib.parse
 import urllib.request
 
 
-NOTHING = (set(), False)
+NOTHING = (set(), None)
 
 
 def read(path):
     with open(path, encoding="utf-8") as lines:
         rows = [json.loads(line) for line in lines]
     return {row["prompt"]: ({(t["shape"], t.get("colour")) for t in row["asked"]["things"]},
-                            row["asked"].get("night", False)) for row in rows}
+                            row["asked"].get("scene")) for row in rows}
 
 
 def is_right(wanted, said):
-    return bool(wanted[0] & said[0]) and (said[1] or not wanted[1])
+    return bool(wanted[0] & said[0]) and wanted[1] in (None, said[1])
 
 
 def get(url, path, **query):
