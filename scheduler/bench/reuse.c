@@ -200,8 +200,12 @@ static int look_up(const struct kiln_reuse_words *words, struct figures *figures
                            .steps = 8,
                            .teleport = KILN_TELEPORT_AUTO,
                            .mode = {.kind = KILN_MODE_EXACT}};
-    const struct kiln_donor_kind kind = {
-        .model = "", .weights = 1, .width = job.width, .height = job.height, .steps = job.steps};
+    const struct kiln_donor_kind kind = {.model = "",
+                                         .weights = 1,
+                                         .lora_set = "",
+                                         .width = job.width,
+                                         .height = job.height,
+                                         .steps = job.steps};
     struct kiln_donor_index *index =
         kiln_donor_index_new((uint32_t)figures->donors, UINT64_C(1) << 32);
     const double begin = kiln_ms_of(CLOCK_THREAD_CPUTIME_ID);

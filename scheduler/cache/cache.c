@@ -148,7 +148,8 @@ static void put_donor(struct kiln_cache *cache, const struct kiln_donor_row *row
                                          .width = row->width,
                                          .height = row->height,
                                          .steps = row->steps,
-                                         .coarse = row->coarse};
+                                         .coarse = row->coarse,
+                                         .lora_set = row->lora_set};
     /* Reading a prompt takes longer than all else, and look-ups do not wait for it. */
     struct kiln_facts *facts = kiln_donor_facts(cache->words, row->prompt);
     kiln_donor_keys(&kind, row->prompt_hash, row->negative_prompt, facts, &entry.keys);
@@ -186,7 +187,7 @@ static bool wants_words(struct kiln_cache *cache)
 {
     bool wanted = false;
     pthread_mutex_lock(&cache->lock);
-    for (int table = 0; table < KILN_REUSE_TABLES; table++) {
+    for (uint32_t table = 0; table < KILN_REUSE_LORA + cache->card.reuse.lora_count; table++) {
         uint32_t count;
         const struct kiln_card_reuse_row *rows =
             kiln_card_reuse_rows(&cache->card.reuse, (enum kiln_reuse_table)table, &count);
@@ -371,6 +372,9 @@ static void read_card(struct kiln_cache *cache)
         kiln_log(KILN_LOG_WARNING, "card_unreadable", kiln_f("error", "%s", err.text));
         card = (struct kiln_model_card){0};
     }
+    const char *dtype = kiln_config_text(cache->config, KILN_KEY_DTYPE);
+    if (strcmp(dtype, "auto") != 0)
+        kiln_card_reuse_keep(&card.reuse, dtype);
     pthread_mutex_lock(&cache->lock);
     cache->card = card;
     kiln_donor_news_all(cache->news);
@@ -484,15 +488,18 @@ static const char *silent(struct kiln_cache *cache, const struct kiln_job *job)
 {
     const struct kiln_card_reuse *reuse = &cache->card.reuse;
     const struct model *model = cache->index ? model_of(cache, job->model) : NULL;
+    enum kiln_reuse_table table;
     if (!kiln_reuse_wants(job))
         return job->teleport == KILN_TELEPORT_AUTO
-                   ? "runs with a start, LoRAs, guidance, variety or a stored trajectory never "
-                     "begin from a stored latent by themselves"
+                   ? "runs with a start, several LoRAs or one that is not registered, guidance, "
+                     "variety or a stored trajectory never begin from a stored latent by themselves"
                    : "the job does not ask for it: teleport is off";
     if (turned_off(&cache->rules, job->tenant))
         return "teleport is off for its tenant (`kiln quota ls`)";
     if (reuse->row_count == 0)
-        return "the model's kiln.json has no table of teleport, or it cannot be read from here";
+        return "the model's kiln.json has no rows of teleport for this dtype, or is not readable";
+    if (!kiln_card_reuse_table_of(reuse, job, false, false, &table))
+        return "the table of the model's kiln.json has no rows for its LoRA at this strength";
     if (!model)
         return "no stored latent of the job's model can be a donor";
     if (reuse->model[0] && !renders(model, hash_of(reuse->model)))

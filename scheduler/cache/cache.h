@@ -31,7 +31,8 @@ int kiln_cache_open(const struct kiln_config *config, struct kiln_cache **ret,
 void kiln_cache_close(struct kiln_cache *cache); /* accepts NULL */
 /* Once a job has asked: reads what the tenants' quotas say of teleport, once a second, and without
  * that no card; looks at the model's card now and then, if the setting `model` names a
- * directory that can be seen from here; reads it if it is another file than before, and starts the
+ * directory that can be seen from here, but no rows for other number formats than that of the
+ * setting `dtype`, unless that is auto; reads it if it is another file than before, and starts the
  * thread when the card has rows.  A card that is not valid counts as none and is logged. */
 void kiln_cache_tend(struct kiln_cache *cache, struct kiln_ledger *ledger, const char *pool,
                      int64_t now_ms);

@@ -33,7 +33,8 @@ bool kiln_reuse_wants(const struct kiln_job *job)
 {
     return job->teleport == KILN_TELEPORT_AUTO && job->kind == KILN_KIND_IMAGE &&
            job->latents != KILN_LATENTS_TRAJECTORY && !kiln_mode_starts(&job->mode) &&
-           job->mode.variety == 0 && job->guidance == 0 && job->lora_count == 0;
+           job->mode.variety == 0 && job->guidance == 0 &&
+           (job->lora_count == 0 || (job->lora_count == 1 && job->loras[0].sha256[0]));
 }
 
 /* Whether the row is for such donors and lost no more than is allowed. */
@@ -46,15 +47,17 @@ static bool is_for(const struct kiln_card_reuse_row *row, const struct kiln_job 
 }
 
 /* The tables for donors that are small or not, of which some are only for coarse jobs. */
-static enum kiln_reuse_table table_of(bool small, int number)
-{
-    return small ? KILN_REUSE_SMALL : number == 0 ? KILN_REUSE_OWN : KILN_REUSE_COARSE;
-}
-
-static int tables_of(const struct kiln_model_card *card, const struct kiln_mode *own, bool small)
+static int tables_of(const struct kiln_model_card *card, const struct kiln_job *job,
+                     const struct kiln_mode *own, bool small, enum kiln_reuse_table ret[2])
 {
     const bool coarse = own->kind == KILN_MODE_COARSE;
-    return small ? coarse : coarse && kiln_mode_same(own, &card->reuse.coarse) ? 2 : 1;
+    int count = 0;
+    if ((coarse || !small) && kiln_card_reuse_table_of(&card->reuse, job, small, false, &ret[0]))
+        count++;
+    if (coarse && !small && kiln_mode_same(own, &card->reuse.coarse) &&
+        kiln_card_reuse_table_of(&card->reuse, job, false, true, &ret[count]))
+        count++;
+    return count;
 }
 
 /* What a run costs that begins at this step; INFINITY: it cannot. */
@@ -70,17 +73,17 @@ uint32_t kiln_reuse_classes(const struct kiln_model_card *card, const struct kil
 {
     const struct kiln_mode own = kiln_model_card_mode_of(card, job);
     const double cost = kiln_mode_forwards(&own, job->steps), least = kiln_reuse_least(job->alike);
-    const int tables = card->reuse.steps == job->steps ? tables_of(card, &own, small) : 0;
+    enum kiln_reuse_table at[2];
+    const int tables = card->reuse.steps == job->steps ? tables_of(card, job, &own, small, at) : 0;
     uint32_t classes = 0;
     for (int t = 0; t < tables; t++) {
-        const enum kiln_reuse_table table = table_of(small, t);
         uint32_t count;
-        const struct kiln_card_reuse_row *rows = kiln_card_reuse_rows(&card->reuse, table, &count);
+        const struct kiln_card_reuse_row *rows = kiln_card_reuse_rows(&card->reuse, at[t], &count);
         for (uint32_t i = 0; i < count; i++)
             if (is_for(&rows[i], job, rows[i].class) &&
                 (any ||
                  (rows[i].variety >= least && forwards_from(&own, job->steps, rows[i].depth,
-                                                            table == KILN_REUSE_COARSE) < cost)))
+                                                            at[t] == KILN_REUSE_COARSE) < cost)))
                 classes |= 1u << rows[i].class;
     }
     return classes;
@@ -129,11 +132,12 @@ static struct kiln_reuse_start cheapest(const struct kiln_model_card *card,
     const struct kiln_mode own = kiln_model_card_mode_of(card, job);
     struct kiln_reuse_start best = {.forwards = kiln_mode_forwards(&own, job->steps), .own = own};
     const bool possible = card->reuse.steps == job->steps && kiln_reuse_wants(job);
-    for (int t = 0; possible && t < tables_of(card, &own, pool->small); t++) {
-        const enum kiln_reuse_table table = table_of(pool->small, t);
-        const bool coarse = table == KILN_REUSE_COARSE;
+    enum kiln_reuse_table at[2];
+    const int tables = possible ? tables_of(card, job, &own, pool->small, at) : 0;
+    for (int t = 0; t < tables; t++) {
+        const bool coarse = at[t] == KILN_REUSE_COARSE;
         uint32_t count;
-        const struct kiln_card_reuse_row *rows = kiln_card_reuse_rows(&card->reuse, table, &count);
+        const struct kiln_card_reuse_row *rows = kiln_card_reuse_rows(&card->reuse, at[t], &count);
         for (uint32_t i = 0; i < count && !(coarse && pool->whole); i++) {
             const double forwards = forwards_from(&own, job->steps, rows[i].depth, coarse);
             const bool better =
@@ -191,10 +195,11 @@ const char *kiln_reuse_refusal(const struct kiln_model_card *card, const struct 
         return "the model's table has no row for them at this size and number of steps";
     if (pool->donors == 0)
         return "none is stored";
-    for (int t = 0; t < tables_of(card, &own, pool->small); t++) {
+    enum kiln_reuse_table at[2];
+    const int tables = tables_of(card, job, &own, pool->small, at);
+    for (int t = 0; t < tables; t++) {
         uint32_t count;
-        const struct kiln_card_reuse_row *rows =
-            kiln_card_reuse_rows(&card->reuse, table_of(pool->small, t), &count);
+        const struct kiln_card_reuse_row *rows = kiln_card_reuse_rows(&card->reuse, at[t], &count);
         for (uint32_t i = 0; i < count; i++) {
             const struct kiln_card_reuse_row *row = &rows[i];
             if (!is_for(row, job, pool->class) || pool->donors < row->donors)

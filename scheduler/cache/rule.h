@@ -52,8 +52,8 @@ double kiln_reuse_floor(uint32_t alike);
 double kiln_reuse_least(uint32_t alike);
 
 /* Whether a run of the job may begin from a latent that the cache chooses: it says auto, is a
- * picture from noise without LoRAs, guidance and variety, with which nothing was measured, and
- * keeps no trajectory. */
+ * picture from noise without guidance and variety, with which nothing was measured, with one LoRA
+ * at most, whose file is known, and keeps no trajectory. */
 bool kiln_reuse_wants(const struct kiln_job *job);
 
 /* The classes, a bit each (1 << class), of which a donor, small or not, may be of use to the job by

@@ -14,7 +14,7 @@
 static void make_key(const char *context, const char *what, const void *of, size_t size,
                      uint8_t ret[KILN_DONOR_KEY])
 {
-    char text[KILN_NAME_MAX + 256], hex[2 * KILN_SHA256_SIZE + 1];
+    char text[KILN_NAME_MAX + KILN_LORA_SET_MAX + 256], hex[2 * KILN_SHA256_SIZE + 1];
     uint8_t digest[KILN_SHA256_SIZE];
     kiln_hex(of, size, hex);
     int len = snprintf(text, sizeof text, "%s %s %s", what, hex, context);
@@ -26,16 +26,16 @@ void kiln_donor_keys(const struct kiln_donor_kind *kind, const char *prompt_hash
                      const char *negative, const struct kiln_facts *facts,
                      struct kiln_donor_keys *ret)
 {
-    char context[KILN_NAME_MAX + 160];
+    char context[KILN_NAME_MAX + KILN_LORA_SET_MAX + 160];
     uint8_t digest[KILN_SHA256_SIZE];
     uint64_t unwanted = 0;
     if (facts && negative[0]) {
         kiln_sha256(negative, strlen(negative), digest);
         memcpy(&unwanted, digest, sizeof unwanted);
     }
-    snprintf(context, sizeof context, "%ux%u %u %d %llx %llx %s", kind->width, kind->height,
+    snprintf(context, sizeof context, "%ux%u %u %d %llx %llx %s %s", kind->width, kind->height,
              kind->steps, kind->coarse, (unsigned long long)kind->weights,
-             (unsigned long long)unwanted, kind->model);
+             (unsigned long long)unwanted, kind->model, kind->lora_set);
     kiln_sha256(prompt_hash, strlen(prompt_hash), digest);
     *ret = (struct kiln_donor_keys){.worded = facts != NULL};
     /* The hash of the prompt covers what is unwanted. */
@@ -226,7 +226,7 @@ struct kiln_donor kiln_donor_search(const struct kiln_donor_stock *stock,
                                     const struct kiln_search_watch *watch,
                                     struct kiln_reuse_marks *ret_marks)
 {
-    char hash[65];
+    char hash[65], set[KILN_LORA_SET_MAX];
     const struct kiln_model_card *card = stock->card;
     struct search search = {.index = stock->index,
                             .card = card,
@@ -239,7 +239,8 @@ struct kiln_donor kiln_donor_search(const struct kiln_donor_stock *stock,
                                    .weights = weights,
                                    .width = job->width,
                                    .height = job->height,
-                                   .steps = job->steps};
+                                   .steps = job->steps,
+                                   .lora_set = set};
     struct kiln_picture_size size;
     const bool any = watch != NULL; /* for people, also what cannot be of use */
     const uint32_t classes = kiln_reuse_classes(card, job, false, any);
@@ -249,6 +250,7 @@ struct kiln_donor kiln_donor_search(const struct kiln_donor_stock *stock,
     *ret_marks = (struct kiln_reuse_marks){0};
     if (!(classes | small) && !watch)
         return search.best;
+    kiln_lora_set_key(job->loras, job->lora_count, set, sizeof set);
     kiln_prompt_hash(kiln_job_drawn(job), job->negative_prompt, hash);
     if ((classes | small) & ~SAME)
         search.facts = kiln_donor_facts(stock->words, kiln_job_drawn(job));

@@ -24,6 +24,7 @@ struct kiln_donor_kind {
     uint64_t weights;              /* hash of the model's files */
     uint32_t width, height, steps; /* of the donor, which may be of the job's small size */
     bool coarse;                   /* the donor was rendered coarse first */
+    const char *lora_set;          /* kiln_lora_set_key; "": none */
 };
 
 /* prompt_hash, negative: see kiln_prompt_hash.  facts: of the prompt; NULL: it is found only to the

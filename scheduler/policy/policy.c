@@ -31,7 +31,7 @@ static const struct {
     SLAB(tenants, TENANTS),     SLAB(tenant_used, TENANTS), SLAB(workers, WORKERS),
     SLAB(worker_used, WORKERS), SLAB(worker_room, WORKERS), SLAB(holder_rank, WORKERS),
     SLAB(disks, WORKERS),       SLAB(models, MODELS),       SLAB(fine, RING),
-    SLAB(coarse, RING),
+    SLAB(coarse, RING),         SLAB(asking_sets, SETS),
 };
 #define SLABS (sizeof(slabs) / sizeof(slabs[0]))
 
@@ -145,7 +145,8 @@ int kiln_policy_add(struct kiln_policy *p, const struct kiln_policy_job *job,
                                      .confirmed = p->sweep,
                                      .priority = (int8_t)job->priority,
                                      .asks = job->asks};
-    p->asking += job->asks;
+    if (job->asks)
+        kiln_policy_note_asking(p, queue, true);
     p->queues[queue].refs++;
     struct pol_group *group = &p->groups[p->queues[queue].group];
     if (group->avoid && job->not_before_ms + AVOID_MS > group->avoid_until_ms)

@@ -2,7 +2,8 @@
  *
  * Only the first of each queue are looked at: those behind them have time, and what is found for
  * them now is outdated when their turn comes.  So the work does not grow with the queue.  The more
- * queues of a model there are, the fewer jobs of each; models have equal shares.
+ * queues of a LoRA set there are, the fewer jobs of each; sets have equal shares, of whatever
+ * model.
  */
 #include "scheduler/policy/state.h"
 
@@ -31,14 +32,7 @@ static void walk_queue(struct walk *walk, uint32_t queue)
     }
 }
 
-/* The groups of a model's jobs without LoRAs, which alone may ask. */
-static uint32_t groups_of(const struct kiln_policy *p, uint32_t model)
-{
-    const uint32_t set = p->models[model].refs > 0 ? kiln_policy_find_set(p, model, "") : KILN_NONE;
-    return set == KILN_NONE ? KILN_NONE : p->sets[set].groups;
-}
-
-/* Calls each for the queues of such groups, by rank, while anything is left. */
+/* Calls each for the queues of a set's groups, by rank, while anything is left. */
 static void each_queue(struct walk *walk, uint32_t groups,
                        void (*each)(struct walk *walk, uint32_t queue))
 {
@@ -60,7 +54,7 @@ static void count_queue(struct walk *walk, uint32_t queue)
     walk->left--;
 }
 
-static void walk_model(struct walk *walk, uint32_t groups, uint32_t jobs)
+static void walk_set(struct walk *walk, uint32_t groups, uint32_t jobs)
 {
     const uint32_t queues_max = jobs > EACH_MIN ? jobs / EACH_MIN : 1;
     walk->left = queues_max;
@@ -75,18 +69,12 @@ size_t kiln_policy_to_look(const struct kiln_policy *p, kiln_policy_outdated *ou
                            const void *arg, uint64_t *ret, size_t max)
 {
     struct walk walk = {.p = p, .outdated = outdated, .arg = arg, .ids = ret};
-    uint32_t models = 0;
-    if (p->asking == 0)
-        return 0;
-    for (uint32_t model = 0; model < MODELS_MAX; model++)
-        models += groups_of(p, model) != KILN_NONE;
-    const uint32_t jobs = KILN_POLICY_SOON / (models > 0 ? models : 1);
-    for (uint32_t model = 0; model < MODELS_MAX; model++) {
-        const uint32_t groups = groups_of(p, model);
-        if (groups == KILN_NONE)
-            continue;
-        walk.max = walk.count + (max - walk.count) / models--; /* what others leave is shared */
-        walk_model(&walk, groups, jobs);
+    const uint32_t sets =
+        p->asking_set_count < KILN_POLICY_SOON ? p->asking_set_count : KILN_POLICY_SOON;
+    for (uint32_t i = 0; i < sets; i++) {
+        const uint32_t left = sets - i; /* what others leave is shared */
+        walk.max = walk.count + (max - walk.count + left - 1) / left;
+        walk_set(&walk, p->sets[p->asking_sets[i]].groups, KILN_POLICY_SOON / sets);
     }
     return walk.count;
 }

@@ -99,13 +99,15 @@ struct pol_set {
     double backlog_s, holder_speed;
     double switch_s; /* a cold load of it, as of turn costs_at */
     uint64_t costs_at;
-    double heat;     /* jobs that came lately, forgotten over HEAT_S */
-    int64_t heat_ms; /* as of then */
-    bool listed;     /* among its model's sets, */
-    bool in_held;    /* ... in held_sets, not free_sets */
-    bool has_due;    /* in due_sets */
-    bool loaded;     /* in loaded_sets */
-    bool hot;        /* in hot_sets */
+    double heat;        /* jobs that came lately, forgotten over HEAT_S */
+    int64_t heat_ms;    /* as of then */
+    bool listed;        /* among its model's sets, */
+    bool in_held;       /* ... in held_sets, not free_sets */
+    bool has_due;       /* in due_sets */
+    bool loaded;        /* in loaded_sets */
+    bool hot;           /* in hot_sets */
+    uint32_t asking;    /* jobs that ask for a stored latent; if there are any: */
+    uint32_t asking_at; /* position in asking_sets */
 };
 
 struct pol_model {
@@ -204,12 +206,15 @@ struct kiln_policy {
     uint32_t deadlines;
     int64_t horizon_ms, horizon_at_ms;
     uint32_t sweep;
-    uint32_t asking; /* jobs that ask for a stored latent */
+    uint32_t *asking_sets; /* those with jobs that ask for a stored latent, in any order */
+    uint32_t asking_set_count;
     uint32_t sought; /* groups that failed somewhere and need files, which few workers may have */
     uint64_t epoch, next_tag, picks, switches;
 };
 
 /* --- tables.c: finding and making the rows --------------------------------------------------- */
+/* A job of the queue's set that asks for a stored latent comes, or goes. */
+void kiln_policy_note_asking(struct kiln_policy *p, uint32_t queue, bool comes);
 /* 0 for NULL or "", and for nothing else. */
 uint32_t kiln_policy_name_hash(const char *name);
 uint32_t kiln_policy_find_job(const struct kiln_policy *p, uint64_t id);

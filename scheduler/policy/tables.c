@@ -246,11 +246,26 @@ void kiln_policy_drop_queue(struct kiln_policy *p, uint32_t queue)
     kiln_policy_drop_tenant(p, tenant);
 }
 
+void kiln_policy_note_asking(struct kiln_policy *p, uint32_t queue, bool comes)
+{
+    const uint32_t slot = p->groups[p->queues[queue].group].set;
+    struct pol_set *set = &p->sets[slot];
+    if (comes && set->asking++ == 0) {
+        set->asking_at = p->asking_set_count;
+        p->asking_sets[p->asking_set_count++] = slot;
+    } else if (!comes && --set->asking == 0) {
+        const uint32_t last = p->asking_sets[--p->asking_set_count];
+        p->asking_sets[set->asking_at] = last;
+        p->sets[last].asking_at = set->asking_at;
+    }
+}
+
 void kiln_policy_drop_job(struct kiln_policy *p, uint32_t job)
 {
     uint32_t queue = p->jobs[job].queue;
     kiln_slots_free(&p->job_slots, job);
-    p->asking -= p->jobs[job].asks;
+    if (p->jobs[job].asks)
+        kiln_policy_note_asking(p, queue, false);
     p->jobs[job].id = 0;
     p->queues[queue].refs--;
     kiln_policy_drop_queue(p, queue);

@@ -1,11 +1,12 @@
 /* hits.h - the hit model of a simulation: which pictures begin from a stored latent, and how late.
  *
  * A job may hit if its run could begin from a latent that the cache chooses
- * (scheduler/cache/rule.h): from noise, without LoRAs and variety.  Of these a share hits, drawn by
- * the seed alone; a hit skips one of the depths, drawn by their weights.  A run that is coarse
- * first leaves out so many of its small steps, if it has more than that, and else begins at the
- * full size.  A depth hits nothing where it would leave no step, or as much work as the job's own
- * mode.  Each job that may hit costs a look-up, also if it does not.
+ * (scheduler/cache/rule.h): from noise, without variety, and here without LoRAs, whose rows are not
+ * known.  Of these a share hits, drawn by the seed alone; a hit skips one of the depths, drawn by
+ * their weights.  A run that is coarse first leaves out so many of its small steps, if it has more
+ * than that, and else begins at the full size.  A depth hits nothing where it would leave no step,
+ * or as much work as the job's own mode.  Each job that may hit costs a look-up, also if it does
+ * not.
  *
  * The share is of hits, not of repeated prompts: which repeats find a donor that may still be used
  * is what `kiln bench teleport-stream` measures.

@@ -38,6 +38,9 @@ struct kiln_statement {
 #define KILN_SQL_WHOLE(l)                                                                          \
     "(" l ".mode = '' OR " l ".mode LIKE 'coarse=%' AND " l ".mode NOT LIKE '%,%')"
 
+/* Whether the set of a row of job or latent is one LoRA whose file is known (kiln_lora_set_key). */
+#define KILN_SQL_ONE_LORA(row) "(" row ".lora_set ~ '^[^+]+@[0-9a-f]{16}$')"
+
 /* Of a row of image: the steps, at full size, and the GPU-seconds that a run from a donor saved
  * against the job's own mode; below 0 where a run from it was given up.  The seconds are those that
  * the steps would have taken at the measured pace of the steps that did run. */

@@ -40,7 +40,7 @@ static void variety_counts_donors_but_only_of_the_pool(void **state)
     NEAR(v.near[0][1], (3 + 5) / 2.0); /* 3 is nearest to its donor, 8 to 3 */
     NEAR(v.near[0][2], (3 + 7 * 5) / 8.0);
     NEAR(v.near[3][2], (3 + 7 * 5) / 8.0); /* other donors are far away */
-    assert_true(isnan(v.spread[0][0]));        /* one picture alone */
+    assert_true(isnan(v.spread[0][0]));    /* one picture alone */
     NEAR(v.spread[0][1], 5.0);
     NEAR(v.spread[1][0], 100.0); /* 3 and 103 */
     NEAR(v.spread[1][1], (100 + 100 + 5 + 5 + 105 + 95) / 6.0);
@@ -67,6 +67,7 @@ static struct kiln_teleport_finding finding(enum kiln_reuse_class class, uint32_
     struct kiln_teleport_finding f = {.class = class,
                                       .depth = depth,
                                       .size = {256, 256},
+                                      .dtype = "bf16",
                                       .pairs = 500,
                                       .asked = 3000,
                                       .pictures = 500,
@@ -134,7 +135,53 @@ static void rows_say_no_more_than_was_measured(void **state)
     NEAR(json_number_value(json_object_get(first, "variety")), 0.99);
     assert_int_equal(json_array_size(not_offered), 1);
     assert_non_null(strstr(json_string_value(json_array_get(not_offered, 0)),
-                           "same_prompt, skip 2 at 256x256: attributes: -3.0 ± 0.1 points"));
+                           "same_prompt, skip 2 at 256x256, bf16: attributes: -3.0 ± 0.1 points"));
+    json_decref(rows);
+    json_decref(not_offered);
+}
+
+/* A style that the judge does not know may have been lost unseen. */
+static void a_style_must_not_be_lost(void **state)
+{
+    (void)state;
+    char why[KILN_FIGURE_WHY];
+    struct kiln_teleport_finding f = finding(KILN_REUSE_SAME_PROMPT, 1, 0, 0, 1);
+    f.with_lora = true;
+    f.style = (struct kiln_estimate){-0.006, 0.003};
+    assert_true(kiln_teleport_holds(&f, why));
+    f.style.value = -0.008;
+    assert_false(kiln_teleport_holds(&f, why));
+    assert_non_null(strstr(why, "style: too few pictures to tell (-0.8 ± 0.3 points"));
+    f.style = (struct kiln_estimate){NAN, NAN};
+    assert_false(kiln_teleport_holds(&f, why));
+    assert_non_null(strstr(why, "style: "));
+}
+
+/* One row for all number formats: it must hold in each, and says what the worst of them came to. */
+static void a_row_is_the_worst_of_the_formats(void **state)
+{
+    (void)state;
+    json_t *not_offered;
+    struct kiln_teleport_finding found[] = {finding(KILN_REUSE_SAME_PROMPT, 1, 0, -0.2, 1.2),
+                                            finding(KILN_REUSE_SAME_PROMPT, 2, 0, 0, 1.2),
+                                            finding(KILN_REUSE_SAME_PROMPT, 1, -0.3, 0, 1.0),
+                                            finding(KILN_REUSE_SAME_PROMPT, 2, 0, -2, 1.2)};
+    found[2].dtype = found[3].dtype = "fp8";
+    found[0].change[0] = 0.5, found[0].change[1] = 2;
+    found[2].change[0] = 0.25, found[2].change[1] = 1.5;
+    json_t *rows = rows_of(found, 4, &not_offered);
+    const json_t *row = json_array_get(rows, 0), *loss = json_object_get(row, "loss");
+    const json_t *change = json_object_get(row, "change");
+    for (size_t i = 0; i < json_array_size(rows); i++)
+        assert_int_equal(json_integer_value(json_object_get(json_array_get(rows, i), "depth")), 1);
+    NEAR(json_number_value(json_object_get(row, "variety")), 0.99);
+    NEAR(json_number_value(json_array_get(loss, 0)), 0.4);
+    NEAR(json_number_value(json_array_get(loss, 1)), 0.5);
+    NEAR(json_number_value(json_array_get(change, 0)), 0.25);
+    NEAR(json_number_value(json_array_get(change, 1)), 2);
+    assert_int_equal(json_array_size(not_offered), 1);
+    assert_non_null(strstr(json_string_value(json_array_get(not_offered, 0)),
+                           "same_prompt, skip 2 at 256x256, fp8: whole prompts: -2.0"));
     json_decref(rows);
     json_decref(not_offered);
 }
@@ -186,7 +233,8 @@ static void a_worker_reads_the_rows(void **state)
     NEAR(last->variety, 0.0);
     NEAR(last->loss_whole, 0.8);
     assert_true(kiln_card_reuse_at(last, 512, 288) && !kiln_card_reuse_at(last, 256, 256));
-    assert_true(kiln_card_reuse_fits(&card.reuse, "0123456789abcdef", "bf16"));
+    const struct kiln_card_reuse_run run = {KILN_REUSE_OWN, KILN_REUSE_CANONICAL, 7, 512, 288};
+    assert_true(kiln_card_reuse_fits(&card.reuse, &run, "0123456789abcdef", "bf16"));
     free(text);
     json_decref(whole);
 }
@@ -198,6 +246,8 @@ int main(void)
         cmocka_unit_test(full_runs_are_compared_in_groups_of_the_same_size),
         cmocka_unit_test(a_loss_counts_with_its_error),
         cmocka_unit_test(rows_say_no_more_than_was_measured),
+        cmocka_unit_test(a_style_must_not_be_lost),
+        cmocka_unit_test(a_row_is_the_worst_of_the_formats),
         cmocka_unit_test(superfluous_rows_are_left_out),
         cmocka_unit_test(a_worker_reads_the_rows),
     };

@@ -44,7 +44,7 @@ static int end(void **state)
 }
 
 static const struct kiln_donor_kind plain = {
-    .model = "", .weights = 7, .width = 256, .height = 256, .steps = 8};
+    .model = "", .weights = 7, .width = 256, .height = 256, .steps = 8, .lora_set = ""};
 
 static uint64_t put(const struct kiln_donor_kind *kind, const char *prompt, const char *negative)
 {
@@ -172,6 +172,49 @@ static void exact_donors_of_coarse_runs_are_not_copied(void **state)
     assert_true(found.coarse && found.step == 3 && found.job == donor);
 }
 
+/* A file of this name by its hash, and how strong it is. */
+static struct kiln_job job_with(const char *prompt, double scale, char digit)
+{
+    struct kiln_job job = job_of(prompt);
+    struct kiln_lora *ink = &job.loras[job.lora_count++];
+    snprintf(ink->name, sizeof ink->name, "ink");
+    ink->scale = scale;
+    memset(ink->sha256, digit, 64);
+    return job;
+}
+
+static void donors_have_the_loras_of_the_job(void **state)
+{
+    (void)state;
+    struct kiln_donor_kind inked = plain;
+    char set[KILN_LORA_SET_MAX], table[1024];
+    struct kiln_job job = job_with("a small red cat on a sofa", 0.8, 'a');
+    kiln_lora_set_key(job.loras, 1, set, sizeof set);
+    inked.lora_set = set;
+    snprintf(table, sizeof table,
+             "{\"teleport\": {\"loras\": [{\"sha256\": \"%s\", \"rows\": [{\"class\":"
+             " \"same_prompt\", \"depth\": 2, \"donors\": 1, \"uses\": 9, \"variety\": 1,"
+             " \"loss\": [0, 0], \"for\": [\"256x256\"]}]}]}}",
+             job.loras[0].sha256);
+    const uint64_t without = put(&plain, job.prompt, "");
+    assert_int_equal(find_with(table, words, &job).job, 0);
+    const uint64_t with = put(&inked, job.prompt, "");
+    assert_int_equal(find_with(table, words, &job).job, with);
+    assert_int_equal(find_with(table, words, &job).step, 2);
+    struct kiln_job bare = job_of(job.prompt);
+    assert_int_equal(find_with(all_classes, words, &bare).job, without);
+    assert_int_equal(find_with(table, words, &bare).job, 0); /* it has no rows for them */
+    struct kiln_job other = job_with(job.prompt, 0.7, 'a');
+    assert_int_equal(find_with(table, words, &other).job, 0);
+    other = job_with(job.prompt, 0.8, 'b'); /* another file of the name */
+    assert_int_equal(find_with(table, words, &other).job, 0);
+    other = job_with(job.prompt, 0.8, '\0'); /* whatever the worker has */
+    assert_int_equal(find_with(table, words, &other).job, 0);
+    other = job;
+    snprintf(other.loras[0].name, sizeof other.loras[0].name, "pen"); /* another name of the file */
+    assert_int_equal(find_with(table, words, &other).job, 0);
+}
+
 static void count_judged(void *arg, const char *prompt, enum kiln_reuse_class class,
                          const char *reason)
 {
@@ -263,6 +306,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_deepest_wins_and_uses_count, start, end),
         cmocka_unit_test_setup_teardown(all_else_must_be_equal, start, end),
         cmocka_unit_test_setup_teardown(exact_donors_of_coarse_runs_are_not_copied, start, end),
+        cmocka_unit_test_setup_teardown(donors_have_the_loras_of_the_job, start, end),
         cmocka_unit_test_setup_teardown(a_class_without_rows_is_not_used, start, end),
         cmocka_unit_test_setup_teardown(what_is_judged_is_bounded, start, end),
         cmocka_unit_test_setup_teardown(small_donors_are_found, start, end),

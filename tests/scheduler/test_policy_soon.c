@@ -127,6 +127,39 @@ static void every_model_has_its_share(void **state)
     }
 }
 
+/* Those with LoRAs too, and sets whose jobs do not ask, or are gone, take nothing. */
+static void every_lora_set_has_its_share(void **state)
+{
+    (void)state;
+    static uint64_t ids[KILN_POLICY_SOON];
+    uint64_t id = 1;
+    char set[32];
+    for (int i = 0; i < 3000; i++)
+        add(asking(id++));
+    for (int i = 0; i < 20; i++) {
+        snprintf(set, sizeof set, "ink:%d", i + 1);
+        struct kiln_policy_job j = asking(id);
+        j.lora_set = set;
+        j.asks = i < 10;
+        add(j);
+        if (i < 5)
+            kiln_policy_remove(policy, id);
+        id++;
+    }
+    assert_int_equal(to_look(1, ids, 12), 7); /* 2 of the first set, and 5 sets of 1 job */
+    bool found[20] = {false};
+    for (int i = 0; i < 7; i++)
+        if (ids[i] > 3000)
+            found[ids[i] - 3001] = true;
+    for (int i = 0; i < 20; i++)
+        assert_int_equal(found[i], i >= 5 && i < 10);
+    assert_true(asked <= KILN_POLICY_SOON);
+    for (id = 1; id <= 3020; id++)
+        kiln_policy_remove(policy, id);
+    assert_int_equal(to_look(1, ids, 12), 0);
+    assert_int_equal(asked, 0);
+}
+
 /* A million jobs, in one queue or in thousands: no more are looked at. */
 static void a_huge_queue_costs_no_more(void **state)
 {
@@ -154,6 +187,7 @@ int main(void)
         KILN_POLICY_TEST(only_outdated_looks_of_jobs_that_ask),
         KILN_POLICY_TEST(every_queue_has_its_share),
         KILN_POLICY_TEST(every_model_has_its_share),
+        KILN_POLICY_TEST(every_lora_set_has_its_share),
         KILN_POLICY_TEST(a_huge_queue_costs_no_more),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,6 +10,8 @@
 
 #include "scheduler/cache/rule.h"
 
+#define INK "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
+
 /* Shares of variety as they were measured at 256 px: donors 4 and 8, depths 1 to 4, and one donor
  * at depth 7. */
 static const char text[] =
@@ -37,7 +39,10 @@ static const char text[] =
     "{\"class\": \"same_prompt\", \"depth\": 2, \"donors\": 4, \"uses\": 8, \"variety\": 0.8,"
     "  \"loss\": [0, 0], \"for\": [\"256x512\"]},"
     "{\"class\": \"same_prompt\", \"depth\": 3, \"donors\": 1, \"uses\": 8, \"variety\": 0.3,"
-    "  \"loss\": [0, 2], \"for\": [\"256x512\"]}]}}}";
+    "  \"loss\": [0, 2], \"for\": [\"256x512\"]}]}, \"loras\": [{\"sha256\": \"" INK
+    "\", \"strength\": 0.8, \"rows\": ["
+    "{\"class\": \"same_prompt\", \"depth\": 2, \"donors\": 2, \"uses\": 8, \"variety\": 1,"
+    "  \"loss\": [0, 1], \"for\": [\"256x256\", \"256x512\"]}]}]}}";
 
 #define SAME (1u << KILN_REUSE_SAME_PROMPT)
 
@@ -256,6 +261,47 @@ static void a_coarse_run_begins_its_small_phase_from_a_donor(void **state)
     assert_null(kiln_reuse_start(&card, &job, &pool).row);
 }
 
+static struct kiln_job inked(double scale)
+{
+    struct kiln_job job = want(0);
+    job.loras[job.lora_count++] = (struct kiln_lora){.name = "ink", .scale = scale, .sha256 = INK};
+    return job;
+}
+
+/* No rows but those of the LoRA's file, up to the strength that they were measured with. */
+static void a_job_with_a_lora_has_rows_of_its_own(void **state)
+{
+    (void)state;
+    const struct kiln_model_card card = read_card();
+    struct kiln_job job = inked(0.8);
+    assert_int_equal(depth_of(&job, KILN_REUSE_SAME_PROMPT, 4, 0), 2);
+    assert_int_equal(depth_of(&job, KILN_REUSE_SAME_PROMPT, 1, 0), 0);
+    assert_int_equal(depth_of(&job, KILN_REUSE_DONOR_SAYS_MORE, 4, 0), 0);
+    assert_int_equal(kiln_reuse_classes(&card, &job, false, true), SAME);
+    job.height = 512;
+    job.mode.kind = KILN_MODE_COARSE_AUTO; /* exact with this LoRA: no small donors */
+    assert_int_equal(depth_of(&job, KILN_REUSE_SAME_PROMPT, 4, 0), 2);
+    job.mode = (struct kiln_mode){.kind = KILN_MODE_COARSE, .small = 4, .full = 3, .sigma = 0.75};
+    assert_int_equal(kiln_reuse_classes(&card, &job, true, true), 0);
+    assert_int_equal(depth_of(&job, KILN_REUSE_SAME_PROMPT, 4, 0), 0);
+    job = inked(0.5);
+    assert_int_equal(depth_of(&job, KILN_REUSE_SAME_PROMPT, 4, 0), 2);
+    job = inked(0.9);
+    assert_int_equal(depth_of(&job, KILN_REUSE_SAME_PROMPT, 4, 0), 0);
+    job = inked(-0.1);
+    assert_int_equal(depth_of(&job, KILN_REUSE_SAME_PROMPT, 4, 0), 0);
+    job = inked(0.8);
+    job.loras[0].sha256[3] = 'f'; /* another file of the name */
+    assert_int_equal(depth_of(&job, KILN_REUSE_SAME_PROMPT, 4, 0), 0);
+    assert_true(kiln_reuse_wants(&job));
+    job.loras[0].sha256[0] = '\0'; /* whatever the worker has */
+    assert_false(kiln_reuse_wants(&job));
+    job = inked(0.8);
+    job.loras[job.lora_count++] = job.loras[0];
+    assert_false(kiln_reuse_wants(&job));
+    assert_int_equal(depth_of(&job, KILN_REUSE_SAME_PROMPT, 4, 0), 0);
+}
+
 static uint32_t small_depth(const struct kiln_job *job, uint32_t donors, uint32_t uses)
 {
     const struct kiln_model_card card = read_card();
@@ -308,6 +354,7 @@ int main(void)
         cmocka_unit_test(a_coarse_run_is_cheaper_than_a_shallow_hit),
         cmocka_unit_test(a_coarse_run_begins_its_small_phase_from_a_donor),
         cmocka_unit_test(small_donors_are_for_coarse_runs),
+        cmocka_unit_test(a_job_with_a_lora_has_rows_of_its_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -23,7 +23,8 @@ static void rows_of_reuse_are_read(void **state)
         parse("{\"teleport\": {\"model\": \"572f17112d631616\", \"dtypes\": [\"bf16\"], \"rows\": ["
               "{" ROW ", \"later\": 1}, {\"class\": \"donor_says_more\", \"depth\": 7, \"donors\": "
               "1, \"uses\": 9,"
-              " \"variety\": 0, \"loss\": [0, 0], \"for\": [\"64x64\", \"128x64..256x256\"]}]}}");
+              " \"variety\": 0, \"loss\": [0, 0], \"for\": [\"64x64\", \"128x64..256x256\"],"
+              " \"dtypes\": [\"bf16\", \"fp8\"]}]}}");
     const struct kiln_card_reuse *reuse = &card.reuse;
     assert_int_equal(reuse->row_count, 2);
     assert_int_equal(reuse->steps, KILN_STEPS_DEFAULT);
@@ -33,9 +34,15 @@ static void rows_of_reuse_are_read(void **state)
     assert_int_equal(reuse->rows[1].uses, 9);
     assert_true(kiln_card_reuse_at(&reuse->rows[1], 192, 64));
     assert_false(kiln_card_reuse_at(&reuse->rows[1], 96, 64));
-    assert_true(kiln_card_reuse_fits(reuse, "572f17112d631616", "bf16"));
-    assert_false(kiln_card_reuse_fits(reuse, "572f17112d631617", "bf16"));
-    assert_false(kiln_card_reuse_fits(reuse, "572f17112d631616", "fp8"));
+    struct kiln_card_reuse_run run = {KILN_REUSE_OWN, KILN_REUSE_SAME_PROMPT, 1, 256, 256};
+    assert_true(kiln_card_reuse_fits(reuse, &run, "572f17112d631616", "bf16"));
+    assert_false(kiln_card_reuse_fits(reuse, &run, "572f17112d631617", "bf16"));
+    assert_false(kiln_card_reuse_fits(reuse, &run, "572f17112d631616", "fp8"));
+    run.depth = 2;
+    assert_false(kiln_card_reuse_fits(reuse, &run, "572f17112d631616", "bf16"));
+    run = (struct kiln_card_reuse_run){KILN_REUSE_OWN, KILN_REUSE_DONOR_SAYS_MORE, 7, 128, 64};
+    assert_true(kiln_card_reuse_fits(reuse, &run, "572f17112d631616", "bf16"));
+    assert_true(kiln_card_reuse_fits(reuse, &run, "572f17112d631616", "fp8"));
     assert_int_equal(kiln_card_reuse_soften(reuse, 1), 0);
     card = parse("{\"teleport\": {\"soften\": [4, 0, 16]}}");
     assert_int_equal(kiln_card_reuse_soften(&card.reuse, 1), 4);
@@ -43,7 +50,15 @@ static void rows_of_reuse_are_read(void **state)
     assert_int_equal(kiln_card_reuse_soften(&card.reuse, 3), 16);
     assert_int_equal(kiln_card_reuse_soften(&card.reuse, 4), 0);
     card = parse("{}");
-    assert_false(kiln_card_reuse_fits(&card.reuse, "572f17112d631616", "bf16"));
+    assert_false(kiln_card_reuse_fits(&card.reuse, &run, "572f17112d631616", "bf16"));
+}
+
+static bool bounds_of(const struct kiln_card_reuse *reuse, enum kiln_reuse_table table,
+                      enum kiln_reuse_class class, uint32_t depth, uint32_t width, uint32_t height,
+                      double ret[2])
+{
+    const struct kiln_card_reuse_run run = {table, class, depth, width, height};
+    return kiln_card_reuse_bounds(reuse, &run, ret);
 }
 
 static void bounds_of_the_change_are_found(void **state)
@@ -55,20 +70,15 @@ static void bounds_of_the_change_are_found(void **state)
               " \"loss\": [0, 0], \"for\": [\"64x64\"], \"change\": [0.25, 1.5]}]}}");
     const struct kiln_card_reuse *reuse = &card.reuse;
     double bounds[2];
-    assert_true(kiln_card_reuse_bounds(reuse, KILN_REUSE_OWN, KILN_REUSE_SAME_PROMPT,
-                                       reuse->rows[0].depth, 256, 256, bounds));
+    assert_true(bounds_of(reuse, KILN_REUSE_OWN, KILN_REUSE_SAME_PROMPT, reuse->rows[0].depth, 256,
+                          256, bounds));
     assert_true(bounds[0] == 0 && bounds[1] == 0.5);
-    assert_true(
-        kiln_card_reuse_bounds(reuse, KILN_REUSE_OWN, KILN_REUSE_REWORDED, 7, 64, 64, bounds));
+    assert_true(bounds_of(reuse, KILN_REUSE_OWN, KILN_REUSE_REWORDED, 7, 64, 64, bounds));
     assert_true(bounds[0] == 0.25 && bounds[1] == 1.5);
-    assert_false(
-        kiln_card_reuse_bounds(reuse, KILN_REUSE_OWN, KILN_REUSE_REWORDED, 7, 64, 96, bounds));
-    assert_false(
-        kiln_card_reuse_bounds(reuse, KILN_REUSE_OWN, KILN_REUSE_REWORDED, 6, 64, 64, bounds));
-    assert_false(
-        kiln_card_reuse_bounds(reuse, KILN_REUSE_OWN, KILN_REUSE_CANONICAL, 7, 64, 64, bounds));
-    assert_false(
-        kiln_card_reuse_bounds(reuse, KILN_REUSE_SMALL, KILN_REUSE_REWORDED, 7, 64, 64, bounds));
+    assert_false(bounds_of(reuse, KILN_REUSE_OWN, KILN_REUSE_REWORDED, 7, 64, 96, bounds));
+    assert_false(bounds_of(reuse, KILN_REUSE_OWN, KILN_REUSE_REWORDED, 6, 64, 64, bounds));
+    assert_false(bounds_of(reuse, KILN_REUSE_OWN, KILN_REUSE_CANONICAL, 7, 64, 64, bounds));
+    assert_false(bounds_of(reuse, KILN_REUSE_SMALL, KILN_REUSE_REWORDED, 7, 64, 64, bounds));
 }
 
 static void rows_of_small_donors_stand_apart(void **state)
@@ -101,6 +111,67 @@ static void rows_of_coarse_runs_are_of_one_mode(void **state)
     assert_int_equal(rows[0].class, KILN_REUSE_SAME_PROMPT);
     assert_int_equal(card.reuse.coarse.small, 4);
     assert_int_equal(card.reuse.coarse.full, 2);
+}
+
+#define INK "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
+#define PEN "ff112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
+
+static void rows_of_loras_are_of_their_files(void **state)
+{
+    (void)state;
+    const struct kiln_model_card card = parse(
+        "{\"teleport\": {\"rows\": [{" ROW "}], \"loras\": [{\"name\": \"ink\", \"sha256\": \"" INK
+        "\", \"strength\": 0.8, \"rows\": [{" ROW "}, {" ROW "}], \"measured\": {}},"
+        " {\"sha256\": \"" PEN
+        "\", \"rows\": [{\"class\": \"canonical\", \"depth\": 6, \"donors\": 1,"
+        " \"uses\": 1, \"variety\": 0, \"loss\": [0, 0], \"for\": [\"64x64\"]}]}]}}");
+    const struct kiln_card_reuse *reuse = &card.reuse;
+    struct kiln_job job = {.lora_count = 1, .loras = {{.scale = 0.8, .sha256 = INK}}};
+    enum kiln_reuse_table table;
+    uint32_t count;
+    assert_true(kiln_card_reuse_table_of(reuse, &job, false, false, &table));
+    assert_int_equal(kiln_card_reuse_rows(reuse, table, &count)[1].class, KILN_REUSE_SAME_PROMPT);
+    assert_int_equal(count, 2);
+    assert_false(kiln_card_reuse_table_of(reuse, &job, true, false, &table));
+    assert_false(kiln_card_reuse_table_of(reuse, &job, false, true, &table));
+    memcpy(job.loras[0].sha256, PEN, sizeof PEN);
+    assert_true(kiln_card_reuse_table_of(reuse, &job, false, false, &table));
+    assert_int_equal(kiln_card_reuse_rows(reuse, table, &count)->class, KILN_REUSE_CANONICAL);
+    assert_int_equal(count, 1);
+    job.loras[0].scale = 1.01; /* 1 if nothing is said */
+    assert_false(kiln_card_reuse_table_of(reuse, &job, false, false, &table));
+    job = (struct kiln_job){.lora_count = 0};
+    assert_true(kiln_card_reuse_table_of(reuse, &job, true, false, &table));
+    assert_int_equal(table, KILN_REUSE_SMALL);
+    kiln_card_reuse_rows(reuse, KILN_REUSE_OWN, &count);
+    assert_int_equal(count, 1);
+}
+
+static void rows_of_other_formats_are_left_out(void **state)
+{
+    (void)state;
+    static const char *const also = "{" ROW ", \"dtypes\": [\"bf16\", \"fp8\"]}, {" ROW "}";
+    char text[4096];
+    snprintf(text, sizeof text,
+             "{\"teleport\": {\"dtypes\": [\"bf16\"], \"rows\": [{" ROW "}, %s], \"loras\":"
+             " [{\"sha256\": \"" INK "\", \"rows\": [{" ROW "}]}, {\"sha256\": \"" PEN
+             "\", \"rows\": [%s]}], \"small\": {\"rows\": [{" ROW "}]}}}",
+             also, also);
+    struct kiln_model_card card = parse(text);
+    struct kiln_card_reuse *reuse = &card.reuse;
+    uint32_t count;
+    kiln_card_reuse_keep(reuse, "bf16");
+    assert_int_equal(reuse->row_count, 3);
+    kiln_card_reuse_keep(reuse, "fp8");
+    assert_int_equal(reuse->row_count, 1);
+    assert_int_equal(reuse->rows[0].dtypes.count, 2);
+    assert_int_equal(reuse->small_count, 0);
+    kiln_card_reuse_rows(reuse, KILN_REUSE_LORA, &count);
+    assert_int_equal(count, 0);
+    assert_int_equal(kiln_card_reuse_rows(reuse, KILN_REUSE_LORA + 1, &count)->dtypes.count, 2);
+    assert_int_equal(count, 1);
+    kiln_card_reuse_keep(reuse, "fp32");
+    assert_int_equal(reuse->row_count, 0);
 }
 
 static void bad_rows_of_reuse_are_refused_by_name(void **state)
@@ -138,6 +209,14 @@ static void bad_rows_of_reuse_are_refused_by_name(void **state)
         {"{\"coarse\": {\"mode\": \"auto\"}}",
          "\"teleport.coarse.mode\": \"auto\": expected steps"},
         {"{\"coarse\": []}", "\"teleport.coarse\": expected an object"},
+        {"{\"loras\": {}}", "\"teleport.loras\": expected a list"},
+        {"{\"loras\": [{}]}", "\"teleport.loras\": a LoRA without \"sha256\""},
+        {"{\"loras\": [{\"sha256\": \"12\"}]}", "\"sha256\": expected 64 hex digits"},
+        {"{\"loras\": [{\"strength\": 0}]}", "\"strength\": expected a number above 0"},
+        {"{\"loras\": [{\"sha256\": \"" INK "\", \"rows\": [{}]}]}", "number 1 lacks \"class\""},
+        {"{\"steps\": 1, \"loras\": [{\"sha256\": \"" INK "\", \"rows\": [{" ROW "}]}]}",
+         "\"teleport.loras.rows\": number 1: depth 1 of 1 steps leaves none"},
+        {"{\"rows\": [{\"dtypes\": [\"int4\"]}]}", "\"dtypes\""},
         {"{\"small\": 3}", "\"teleport.small\": expected an object"},
         {"{\"small\": {\"rows\": [{}]}}", "number 1 lacks \"class\""},
     };
@@ -155,6 +234,8 @@ int main(void)
         cmocka_unit_test(bounds_of_the_change_are_found),
         cmocka_unit_test(rows_of_small_donors_stand_apart),
         cmocka_unit_test(rows_of_coarse_runs_are_of_one_mode),
+        cmocka_unit_test(rows_of_loras_are_of_their_files),
+        cmocka_unit_test(rows_of_other_formats_are_left_out),
         cmocka_unit_test(bad_rows_of_reuse_are_refused_by_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

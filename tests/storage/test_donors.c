@@ -45,9 +45,10 @@ static int start(void **state)
 
 /* What a process keeps of the ledger. */
 struct kept {
+    char sets[JOBS][KILN_LORA_SET_MAX];
     bool there[JOBS];
     uint32_t uses[JOBS];
-    uint64_t rows;
+    uint64_t rows, drawn;
 };
 
 static int keep(void *arg, const struct kiln_donor_row *row)
@@ -58,6 +59,8 @@ static int keep(void *arg, const struct kiln_donor_row *row)
         if (ids[i] == row->job) {
             kept->there[i] = !row->gone;
             kept->uses[i] = row->uses;
+            memcpy(kept->sets[i], row->lora_set, sizeof kept->sets[i]);
+            kept->drawn += !row->gone && strncmp(row->prompt, "ink style, ", 11) == 0;
             if (!row->gone)
                 assert_true(strlen(row->prompt_hash) == 64 && row->steps == 8);
         }
@@ -111,6 +114,47 @@ static void only_full_runs_are_donors(void **state)
     for (size_t i = 0; i < JOBS; i++)
         assert_int_equal(kept.there[i], i >= 6);
     sql("UPDATE latent SET sigma = 0, guidance = 0, lora_set = '', mode = ''");
+}
+
+/* One LoRA, whose file is known and was noted by the worker as well. */
+static void a_donor_names_its_lora(void **state)
+{
+    (void)state;
+    static const char *const never[] = {
+        "lora_set = 'ink:1', lora_files = '{}'",
+        "lora_set = 'ink:1@0123456789abcdef'",
+        "lora_set = 'ink:1@0123456789abcdef', lora_files = ARRAY['ink:' || repeat('f', 64)]",
+        "lora_set = 'ink:1@0123456789abcdef+pen:1@0123456789abcdef', lora_files ="
+        " ARRAY['ink:' || repeat('0123456789abcdef', 4), 'pen:' || repeat('0123456789abcdef', 4)]",
+    };
+    const size_t count = sizeof never / sizeof *never;
+    struct kept kept;
+    sql("UPDATE latent SET lora_files = NULL");
+    for (size_t i = 0; i < count; i++)
+        set_of(never[i], ids[i]);
+    set_of("lora_set = 'ink:0.8@0123456789abcdef',"
+           " lora_files = ARRAY['ink:' || repeat('0123456789abcdef', 4)]",
+           ids[count]);
+    set_of("lora_set = '', lora_files = '{}'", ids[count + 1]);
+    kiln_donors_close(open_donors(&kept));
+    for (size_t i = 0; i < JOBS; i++)
+        assert_int_equal(kept.there[i], i >= count);
+    assert_string_equal(kept.sets[count], "ink:0.8@0123456789abcdef");
+    assert_string_equal(kept.sets[count + 1], "");
+    sql("UPDATE latent SET lora_set = '', lora_files = '{}'");
+}
+
+/* Its words are those that it was rendered with. */
+static void a_donor_has_the_prompt_as_drawn(void **state)
+{
+    (void)state;
+    struct kept kept;
+    sql("UPDATE job SET prompt_drawn = 'ink style, ' || prompt");
+    kiln_donors_close(open_donors(&kept));
+    assert_int_equal(kept.drawn, JOBS);
+    sql("UPDATE job SET prompt_drawn = NULL");
+    kiln_donors_close(open_donors(&kept));
+    assert_int_equal(kept.drawn, 0);
 }
 
 static void uses_are_those_of_the_ledger(void **state)
@@ -224,6 +268,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(only_full_runs_are_donors),
+        cmocka_unit_test(a_donor_names_its_lora),
+        cmocka_unit_test(a_donor_has_the_prompt_as_drawn),
         cmocka_unit_test(uses_are_those_of_the_ledger),
         cmocka_unit_test(late_commits_are_seen),
         cmocka_unit_test(what_went_is_forgotten_in_time),

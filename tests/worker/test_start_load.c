@@ -67,7 +67,7 @@ static int load_masked(const char *key, const char *mask, uint32_t width, uint32
                        struct kiln_start *ret, struct kiln_error *err)
 {
     const struct kiln_job job = {.init_image = (char *)key, .init_mask = (char *)mask};
-    const struct kiln_start_want want = {width, height, "model", 16, 8, false};
+    const struct kiln_start_want want = {width, height, "model", 16, 8, false, ""};
     const struct kiln_latent_row row = {0};
     *ret = (struct kiln_start){0};
     return kiln_start_load(store, &job, &row, &want, ret, err);
@@ -218,13 +218,13 @@ static void a_job_that_names_no_start_is_refused(void **state)
 }
 
 /* Loads a donor of 64x64 px whose values are +-spread around mean, but for one that is `odd`. */
-static int load_donor(float mean, float spread, float odd, uint32_t side, bool small,
-                      struct kiln_start *ret, struct kiln_error *err)
+static int load_donor_of(const char *set, float mean, float spread, float odd, uint32_t side,
+                         bool small, struct kiln_start *ret, struct kiln_error *err)
 {
     struct kiln_latent latent = {.states = 1, .channels = 16, .height = 8, .width = 8};
     struct kiln_latent_row row = {
         .job = 5, .known = true, .model_hash = "model", .width = 64, .height = 64, .states = 1};
-    const struct kiln_start_want want = {side, side, "model", 16, 8, small};
+    const struct kiln_start_want want = {side, side, "model", 16, 8, small, set};
     uint8_t digest[KILN_SHA256_SIZE], *data;
     size_t size;
     latent.values = malloc(1024 * sizeof(float));
@@ -247,6 +247,62 @@ static int load_donor(float mean, float spread, float odd, uint32_t side, bool s
     free(data);
     *ret = (struct kiln_start){0};
     return kiln_donor_load(store, &row, &want, ret, err);
+}
+
+static int load_donor(float mean, float spread, float odd, uint32_t side, bool small,
+                      struct kiln_start *ret, struct kiln_error *err)
+{
+    return load_donor_of("", mean, spread, odd, side, small, ret, err);
+}
+
+/* A LoRA with its own rows, of which one is of more formats than the others. */
+static void what_was_measured_is_used(void **state)
+{
+    (void)state;
+#define LORA "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
+#define ROW(depth, rest)                                                                           \
+    "{\"class\": \"same_prompt\", \"depth\": " #depth ", \"donors\": 1, \"uses\": 1,"              \
+    " \"variety\": 1, \"loss\": [0, 0], \"for\": [\"64x64\"]" rest "}"
+    static const char text[] = "{\"teleport\": {\"dtypes\": [\"bf16\"], \"rows\": [" ROW(
+        1, ) "], \"small\": {\"rows\": [" ROW(6, ) "]}, \"loras\": [{\"sha256\": \"" LORA
+                                                   "\", \"rows\": [" ROW(
+                                                       2,
+                                                       ", \"dtypes\": [\"bf16\", \"fp8\"]") "]}]}}";
+    struct kiln_renderer engine = {.model_hash = "model", .dtype = "bf16"};
+    struct kiln_latent_row row = {.key = "latents/x", .width = 64};
+    struct kiln_job job = {
+        .width = 64, .height = 64, .donor = {.hit = KILN_REUSE_SAME_PROMPT, .step = 1}};
+    struct kiln_error err = {0};
+    if (kiln_model_card_parse(text, strlen(text), "kiln.json", &engine.card, &err))
+        fail_msg("%s", err.text);
+    assert_true(kiln_donor_measured(&engine, &job, &row));
+    job.donor.step = 6;
+    assert_false(kiln_donor_measured(&engine, &job, &row));
+    row.width = 32;
+    assert_true(kiln_donor_measured(&engine, &job, &row));
+    row.width = 64;
+    job.loras[job.lora_count++] = (struct kiln_lora){.scale = 1, .sha256 = LORA};
+    job.donor.step = 1;
+    assert_false(kiln_donor_measured(&engine, &job, &row));
+    job.donor.step = 2;
+    assert_true(kiln_donor_measured(&engine, &job, &row));
+    engine.dtype = "fp8";
+    assert_true(kiln_donor_measured(&engine, &job, &row));
+    engine.dtype = "fp32";
+    assert_false(kiln_donor_measured(&engine, &job, &row));
+    row.key[0] = '\0'; /* loading it says that it is gone */
+    assert_true(kiln_donor_measured(&engine, &job, &row));
+}
+
+static void a_donor_has_the_loras_of_the_run(void **state)
+{
+    (void)state;
+    struct kiln_start start;
+    struct kiln_error err = {0};
+    assert_int_equal(load_donor_of("ink:1@0123456789abcdef", 0, 1, 0, 64, false, &start, &err),
+                     KILN_BAD_INPUT);
+    assert_non_null(strstr(err.text, "donor 5 has the LoRAs \"\", not \"ink:1@0123456789abcdef\""));
+    assert_null(start.latent);
 }
 
 static void a_donor_has_the_values_of_a_latent(void **state)
@@ -322,6 +378,8 @@ int main(void)
         cmocka_unit_test(a_mask_comes_with_the_start),
         cmocka_unit_test(bad_masks_are_refused_by_name),
         cmocka_unit_test(a_job_that_names_no_start_is_refused),
+        cmocka_unit_test(what_was_measured_is_used),
+        cmocka_unit_test(a_donor_has_the_loras_of_the_run),
         cmocka_unit_test(a_donor_has_the_values_of_a_latent),
         cmocka_unit_test(a_donor_is_shrunk_for_the_small_phase),
     };

@@ -46,7 +46,8 @@ static bool is_of(const struct entry *entry, const struct kiln_call_kind *kind, 
 {
     return entry->samples > 0 && entry->step == step && entry->pictures == pictures &&
            entry->kind.width == kind->width && entry->kind.height == kind->height &&
-           entry->kind.steps == kind->steps && strcmp(entry->kind.mode, kind->mode) == 0;
+           entry->kind.steps == kind->steps && entry->kind.loras == kind->loras &&
+           strcmp(entry->kind.mode, kind->mode) == 0;
 }
 
 /* The entry of these calls, or else the one that was longest not corrected. */

@@ -21,14 +21,15 @@
 #include "schemas/limits.h"
 
 #define KILN_CALL_TIMES_KEPT 5
-#define KILN_CALL_TIMES_KNOWN 3     /* calls that count as measured */
+#define KILN_CALL_TIMES_KNOWN 3 /* calls that count as measured */
 #define KILN_CALL_TIMES_AGAIN 32
 
 struct kiln_call_times;
 
-/* What a batch asks for; its pictures have no LoRAs and no guidance. */
+/* What a batch asks for; its pictures have no guidance.  With other LoRAs, as many, a call takes as
+ * long. */
 struct kiln_call_kind {
-    uint32_t width, height, steps;
+    uint32_t width, height, steps, loras;
     char mode[KILN_MODE_MAX]; /* its text */
 };
 

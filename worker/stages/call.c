@@ -113,9 +113,11 @@ double kiln_call_begun_forwards(const struct kiln_call *call, const struct kiln_
 bool kiln_call_kind_of(const struct kiln_assignment *assignment, const struct kiln_job *job,
                        struct kiln_call_kind *ret)
 {
-    *ret = (struct kiln_call_kind){
-        .width = assignment->width, .height = assignment->height, .steps = assignment->steps};
+    *ret = (struct kiln_call_kind){.width = assignment->width,
+                                   .height = assignment->height,
+                                   .steps = assignment->steps,
+                                   .loras = assignment->lora_count};
     kiln_mode_text(&assignment->mode, ret->mode);
-    return assignment->lora_count == 0 && job->guidance == 0 && job->kind == KILN_KIND_IMAGE &&
+    return job->guidance == 0 && job->kind == KILN_KIND_IMAGE &&
            job->latents != KILN_LATENTS_TRAJECTORY;
 }

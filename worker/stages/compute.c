@@ -149,13 +149,14 @@ static void set_bounds(const struct compute *compute, struct kiln_call *call,
                        const struct kiln_job *job, bool enlarged, DiffusionZItem *item)
 {
     double bounds[2];
-    const enum kiln_reuse_table table = call->reused_coarse ? KILN_REUSE_COARSE
-                                        : enlarged          ? KILN_REUSE_SMALL
-                                                            : KILN_REUSE_OWN;
+    const struct kiln_card_reuse *reuse = &compute->worker->engine->card.reuse;
+    struct kiln_card_reuse_run run = {.class = (enum kiln_reuse_class)job->donor.hit,
+                                      .depth = call->reused_from,
+                                      .width = job->width,
+                                      .height = job->height};
     if (call->reused_from == 0 || !item->start_latent || item->more_count > 0 ||
-        !kiln_card_reuse_bounds(&compute->worker->engine->card.reuse, table,
-                                (enum kiln_reuse_class)job->donor.hit, call->reused_from,
-                                job->width, job->height, bounds))
+        !kiln_card_reuse_table_of(reuse, job, enlarged, call->reused_coarse, &run.table) ||
+        !kiln_card_reuse_bounds(reuse, &run, bounds))
         return;
     item->change_least = bounds[0];
     item->change_most = bounds[1];

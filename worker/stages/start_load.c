@@ -242,6 +242,21 @@ static int check_values(const float *values, const struct kiln_start_want *want,
     return 0;
 }
 
+bool kiln_donor_measured(const struct kiln_renderer *engine, const struct kiln_job *job,
+                         const struct kiln_latent_row *row)
+{
+    const struct kiln_card_reuse *reuse = &engine->card.reuse;
+    const bool small = row->width < job->width;
+    struct kiln_card_reuse_run run = {.class = (enum kiln_reuse_class)job->donor.hit,
+                                      .depth = job->donor.step,
+                                      .width = job->width,
+                                      .height = job->height};
+    if (!engine->dtype || !row->key[0]) /* it has no weights; there is no latent to measure */
+        return true;
+    return kiln_card_reuse_table_of(reuse, job, small, job->donor.coarse, &run.table) &&
+           kiln_card_reuse_fits(reuse, &run, engine->model_hash, engine->dtype);
+}
+
 int kiln_donor_load(struct kiln_store *store, const struct kiln_latent_row *row,
                     const struct kiln_start_want *want, struct kiln_start *ret,
                     struct kiln_error *err)
@@ -250,6 +265,9 @@ int kiln_donor_load(struct kiln_store *store, const struct kiln_latent_row *row,
         (row->width != want->width || row->height != want->height))
         return kiln_fail(err, KILN_BAD_INPUT, "donor %" PRIu64 " is of %ux%u px, not %ux%u",
                          row->job, row->width, row->height, want->width, want->height);
+    if (row->key[0] && strcmp(row->lora_set, want->lora_set) != 0)
+        return kiln_fail(err, KILN_BAD_INPUT, "donor %" PRIu64 " has the LoRAs \"%s\", not \"%s\"",
+                         row->job, row->lora_set, want->lora_set);
     int code = load_latent(store, row, want, ret, err);
     code = code ? code : check_values(ret->latent, want, err);
     if (code != 0)

@@ -10,6 +10,7 @@
 #include "schemas/job/coarse.h"
 #include "storage/ledger/read/latents.h"
 #include "storage/objects/store.h"
+#include "worker/engine/renderer.h"
 #include "worker/state/portion.h"
 
 struct kiln_start_want {
@@ -17,6 +18,7 @@ struct kiln_start_want {
     const char *model_hash;                  /* of the model that renders, */
     uint32_t latent_channels, latent_factor; /* and its latents; factor: pixels a value and side */
     bool small_donors;                       /* a smaller donor is enlarged, as a start is */
+    const char *lora_set; /* that a donor must have been rendered with (kiln_lora_set_key) */
 };
 
 /* Fetches the start of a job, and its mask if it has one.  With init_image it is that picture,
@@ -30,8 +32,13 @@ int kiln_start_load(struct kiln_store *store, const struct kiln_job *job,
                     const struct kiln_latent_row *row, const struct kiln_start_want *want,
                     struct kiln_start *ret, struct kiln_error *err) KILN_MUST_CHECK;
 
+/* Whether runs such as the job's from its donor, of which row is, were measured with the engine's
+ * model and number format; true too where there is no latent or the engine has no weights. */
+bool kiln_donor_measured(const struct kiln_renderer *engine, const struct kiln_job *job,
+                         const struct kiln_latent_row *row);
+
 /* Likewise the latent of a donor, from what the ledger says of it.  Its size is the job's, or a
- * smaller one of this shape where that is wanted.
+ * smaller one of this shape where that is wanted; its LoRA set is the wanted one.
  * KILN_UNSUPPORTED: values that no latent has (not finite, one value everywhere, or far too large).
  */
 int kiln_donor_load(struct kiln_store *store, const struct kiln_latent_row *row,

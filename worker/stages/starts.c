@@ -48,7 +48,7 @@ struct look {
     struct starts *starts;
     struct kiln_flight *flight;
     struct kiln_start_want want;
-    struct kiln_mode own;           /* of jobs like those with donors: without LoRAs and guidance */
+    struct kiln_mode own; /* of jobs like those with donors; with a LoRA none has a small one */
     struct kiln_picture_size small; /* of their first steps, if they are coarse first */
     struct kiln_latent_row *rows;   /* [job_count]; of jobs without init_job empty */
     char **prompts;                 /* [job_count], of these jobs; NULLs unless edits want them */
@@ -348,12 +348,6 @@ static enum kiln_fallback fallback_of(int code)
     }
 }
 
-static bool measured(const struct kiln_renderer *engine)
-{
-    return !engine->dtype ||
-           kiln_card_reuse_fits(&engine->card.reuse, engine->model_hash, engine->dtype);
-}
-
 /* Makes of a donor's latents what the run begins from. */
 static int prepare(const struct look *look, const struct kiln_donor *donor,
                    struct kiln_start *start, struct kiln_error *err)
@@ -381,7 +375,8 @@ static enum kiln_fallback load_donor(struct look *look, uint32_t index, int code
     const uint64_t donor = chosen->job;
     struct kiln_start_want want = look->want;
     want.small_donors = want.small_donors && !chosen->coarse;
-    if (!measured(starts->worker->engine))
+    if (!kiln_donor_measured(starts->worker->engine, &look->flight->assignment.jobs[index],
+                             &look->rows[index]))
         return KILN_FALLBACK_UNMEASURED;
     if (!fits_mode(look, chosen))
         return KILN_FALLBACK_UNFIT;
@@ -504,6 +499,8 @@ static struct kiln_mode own_mode(const struct kiln_renderer *engine,
 {
     const struct kiln_card_picture picture = {
         .width = assignment->width, .height = assignment->height, .steps = assignment->steps};
+    if (assignment->lora_count > 0)
+        return (struct kiln_mode){.kind = KILN_MODE_EXACT};
     return kiln_model_card_mode(&engine->card, &assignment->mode, &picture);
 }
 
@@ -514,12 +511,15 @@ static void look_up(struct starts *starts, struct kiln_flight *flight)
     const uint32_t count = assignment->job_count;
     const struct kiln_mode own = own_mode(worker->engine, assignment);
     struct kiln_picture_size middle;
+    char set[KILN_LORA_SET_MAX];
+    kiln_lora_set_key(assignment->loras, assignment->lora_count, set, sizeof set);
     struct look look = {.starts = starts,
                         .flight = flight,
                         .own = own,
                         .want = {.width = assignment->width,
                                  .height = assignment->height,
                                  .model_hash = worker->engine->model_hash,
+                                 .lora_set = set,
                                  .small_donors = own.kind == KILN_MODE_COARSE,
                                  .latent_channels = (uint32_t)worker->engine->latent_channels,
                                  .latent_factor = (uint32_t)worker->engine->latent_factor}};

@@ -18,17 +18,15 @@ static bool within(const struct kiln_card_sizes *sizes, uint32_t count,
     return kiln_card_sizes_have(sizes, count, p->width, p->height);
 }
 
-/* Whether the picture's LoRA, if it has one, was measured at its size.  Strengths are compared as
- * the engine takes them: 0.8 of a job line and the float of a command line are then one. */
+/* Whether the picture's LoRA, if it has one, was measured at its size. */
 static bool loras_hold(const struct kiln_model_card *card, const struct kiln_card_picture *p)
 {
-    const float scale = (float)p->lora_scale;
     if (p->lora_count == 0)
         return true;
-    for (uint32_t i = 0; p->lora_count == 1 && p->lora_sha256 && i < card->coarse_lora_count; i++) {
+    for (uint32_t i = 0; i < card->coarse_lora_count; i++) {
         const struct kiln_card_lora *lora = &card->coarse_loras[i];
-        if (strcmp(lora->sha256, p->lora_sha256) == 0 && scale >= 0 &&
-            scale <= (float)lora->strength && within(lora->sizes, lora->size_count, p))
+        if (kiln_card_lora_is(lora->sha256, lora->strength, p) &&
+            within(lora->sizes, lora->size_count, p))
             return true;
     }
     return false;
@@ -51,11 +49,7 @@ struct kiln_mode kiln_model_card_mode(const struct kiln_model_card *card,
 struct kiln_mode kiln_model_card_mode_of(const struct kiln_model_card *card,
                                          const struct kiln_job *job)
 {
-    const struct kiln_card_picture picture = {.width = job->width,
-                                              .height = job->height,
-                                              .steps = job->steps,
-                                              .guidance = job->guidance,
-                                              .lora_count = (uint32_t)job->lora_count};
+    const struct kiln_card_picture picture = kiln_card_picture_of(job);
     return kiln_model_card_mode(card, &job->mode, &picture);
 }
 

@@ -29,12 +29,15 @@
 #define KILN_CARD_WHY 256
 #define KILN_CARD_REUSE_ROWS 64
 #define KILN_CARD_SMALL_ROWS 32
+#define KILN_CARD_REUSE_LORAS 16
+#define KILN_CARD_LORA_ROWS 192 /* of all LoRAs together */
 #define KILN_CARD_REUSE_SIZES 8
 #define KILN_CARD_SOFTEN 8       /* depths */
 #define KILN_CARD_SOFTEN_MAX 256 /* values of a side */
 /* Points of 100 that what the card offers may lose against full runs. */
 #define KILN_CARD_LOSS_ATTRIBUTES 0.5
 #define KILN_CARD_LOSS_WHOLE 1.5
+#define KILN_CARD_LOSS_STYLE 1.0 /* with a LoRA */
 
 /* Sizes whose width and height are both within the bounds, in pixels; equal bounds are one size. */
 struct kiln_card_sizes {
@@ -75,12 +78,20 @@ struct kiln_card_reuse_row {
     double loss_whole;      /* likewise of prompts that are wholly right */
     struct kiln_card_sizes sizes[KILN_CARD_REUSE_SIZES]; /* at which it was measured */
     uint32_t size_count;
+    struct kiln_card_dtypes dtypes; /* in which it was measured; none: those of the table */
     double change[2]; /* bounds of what the first step of a right run changes of its start, as a
                          share of the start's size (diffusionz_batch.h); 0, 0: not said */
 };
 /* From donors of the job's size; of its small size, enlarged; and of its own size, shrunk, for the
- * small phase. */
-enum kiln_reuse_table { KILN_REUSE_OWN, KILN_REUSE_SMALL, KILN_REUSE_COARSE, KILN_REUSE_TABLES };
+ * small phase.  Number i of the LoRAs has table KILN_REUSE_LORA + i, of donors of the job's size
+ * that were rendered with it as well. */
+enum kiln_reuse_table { KILN_REUSE_OWN, KILN_REUSE_SMALL, KILN_REUSE_COARSE, KILN_REUSE_LORA };
+/* A LoRA, by the content of its file, with rows of its own. */
+struct kiln_card_reuse_lora {
+    char sha256[KILN_CARD_SHA256];
+    double strength;       /* that it was measured with */
+    uint32_t first, count; /* of lora_rows */
+};
 struct kiln_card_reuse {
     struct kiln_card_reuse_row rows[KILN_CARD_REUSE_ROWS];
     uint32_t row_count;
@@ -91,7 +102,11 @@ struct kiln_card_reuse {
      * ones; the depth is below its small steps. */
     struct kiln_card_reuse_row coarse_rows[KILN_CARD_SMALL_ROWS];
     uint32_t coarse_count;
-    struct kiln_mode coarse;     /* EXACT: there are no such rows */
+    struct kiln_mode coarse; /* EXACT: there are no such rows */
+    struct kiln_card_reuse_row lora_rows[KILN_CARD_LORA_ROWS];
+    uint32_t lora_row_count;
+    struct kiln_card_reuse_lora loras[KILN_CARD_REUSE_LORAS];
+    uint32_t lora_count;
     uint32_t steps;              /* of the schedule that was measured */
     char model[KILN_CARD_MODEL]; /* hash of the model that was measured; "": not said */
     struct kiln_card_dtypes dtypes;
@@ -184,9 +199,19 @@ void kiln_card_weights_path(const struct kiln_card_weights *weights, const char 
 bool kiln_model_card_fits(struct kiln_model_card *card, const char *model_hash, const char *dtype,
                           char why[KILN_CARD_WHY]);
 
-/* Whether what the card says of stored latents was measured with a model of this hash and number
- * format; false where nothing was measured. */
-bool kiln_card_reuse_fits(const struct kiln_card_reuse *reuse, const char *model_hash,
+/* The table that holds for a job and a donor: a small one, or one for its small steps (coarse).
+ * False: none was measured.  A LoRA counts as measured as kiln_model_card_mode says. */
+bool kiln_card_reuse_table_of(const struct kiln_card_reuse *reuse, const struct kiln_job *job,
+                              bool small, bool coarse, enum kiln_reuse_table *ret);
+/* Runs of a class and depth at a size, in a table. */
+struct kiln_card_reuse_run {
+    enum kiln_reuse_table table;
+    enum kiln_reuse_class class;
+    uint32_t depth, width, height;
+};
+/* Whether such runs were measured with a model of this hash and number format. */
+bool kiln_card_reuse_fits(const struct kiln_card_reuse *reuse,
+                          const struct kiln_card_reuse_run *run, const char *model_hash,
                           const char *dtype);
 /* The side of a donor's cells for a run that skips `depth` steps, 1 or more; 0: it stays as it is.
  */
@@ -197,10 +222,11 @@ const struct kiln_card_reuse_row *kiln_card_reuse_rows(const struct kiln_card_re
                                                        uint32_t *ret_count);
 /* Whether the row was measured at this size. */
 bool kiln_card_reuse_at(const struct kiln_card_reuse_row *row, uint32_t width, uint32_t height);
-/* The bounds of the change for runs of a class and depth at this size; false: nothing is said. */
-bool kiln_card_reuse_bounds(const struct kiln_card_reuse *reuse, enum kiln_reuse_table table,
-                            enum kiln_reuse_class class, uint32_t depth, uint32_t width,
-                            uint32_t height, double ret[2]);
+/* Leaves out all rows that were not measured in this number format. */
+void kiln_card_reuse_keep(struct kiln_card_reuse *reuse, const char *dtype);
+/* The bounds of the change for such runs; false: nothing is said. */
+bool kiln_card_reuse_bounds(const struct kiln_card_reuse *reuse,
+                            const struct kiln_card_reuse_run *run, double ret[2]);
 
 /* What the measurements of a card depend on. */
 struct kiln_card_picture {
@@ -210,6 +236,7 @@ struct kiln_card_picture {
     const char *lora_sha256; /* of the file of the only LoRA; NULL: unknown */
     double lora_scale;       /* of the only LoRA; compared as a float */
 };
+struct kiln_card_picture kiln_card_picture_of(const struct kiln_job *job);
 
 /* What COARSE_AUTO means for a picture: the card's mode where it was measured for this size, number
  * of steps and LoRA, without guidance and variety, else EXACT; the variety stays.  A LoRA counts as
@@ -218,7 +245,7 @@ struct kiln_card_picture {
 struct kiln_mode kiln_model_card_mode(const struct kiln_model_card *card,
                                       const struct kiln_mode *mode,
                                       const struct kiln_card_picture *picture);
-/* The same for a job whose LoRA files are not looked at: with any, it counts as exact. */
+/* The same for a job, by the file that it names for its LoRA; without a name it counts as exact. */
 struct kiln_mode kiln_model_card_mode_of(const struct kiln_model_card *card,
                                          const struct kiln_job *job);
 

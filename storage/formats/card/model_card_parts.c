@@ -51,6 +51,27 @@ int kiln_card_bounds(const char *text, struct kiln_card_sizes *ret, struct kiln_
 }
 
 /* A list of at most `most` values, each read by `each`. */
+int kiln_card_sha256(const struct kiln_json_value *value, char ret[KILN_CARD_SHA256],
+                     struct kiln_error *err)
+{
+    char text[KILN_CARD_SHA256];
+    size_t len = 0;
+    if (value->type != KILN_JSON_STRING || !kiln_json_string(value, text, sizeof text, &len) ||
+        len != KILN_CARD_SHA256 - 1 || strspn(text, "0123456789abcdef") != len)
+        return kiln_fail(err, KILN_CONFIG, "\"sha256\": expected 64 hex digits");
+    memcpy(ret, text, sizeof text);
+    return 0;
+}
+
+int kiln_card_strength(const struct kiln_json_value *value, double *ret, struct kiln_error *err)
+{
+    if (value->type == KILN_JSON_NUMBER && kiln_json_double(value, ret) && *ret > 0 &&
+        *ret <= KILN_LORA_SCALE_MAX)
+        return 0;
+    return kiln_fail(err, KILN_CONFIG, "\"strength\": expected a number above 0, %g at most",
+                     KILN_LORA_SCALE_MAX);
+}
+
 int kiln_card_values(const struct kiln_json_value *value, uint32_t most, const char *what,
                      int (*each)(const struct kiln_json_value *element, void *ret,
                                  struct kiln_error *err),
@@ -174,4 +195,23 @@ bool kiln_card_dtypes_have(const struct kiln_card_dtypes *dtypes, const char *dt
     for (uint32_t i = 0; i < dtypes->count; i++)
         has = has || strcmp(dtypes->names[i], dtype) == 0;
     return has;
+}
+
+struct kiln_card_picture kiln_card_picture_of(const struct kiln_job *job)
+{
+    const char *sha256 = job->loras[0].sha256;
+    return (struct kiln_card_picture){.width = job->width,
+                                      .height = job->height,
+                                      .steps = job->steps,
+                                      .guidance = job->guidance,
+                                      .lora_count = job->lora_count,
+                                      .lora_sha256 = sha256[0] ? sha256 : NULL,
+                                      .lora_scale = job->loras[0].scale};
+}
+
+bool kiln_card_lora_is(const char *sha256, double strength, const struct kiln_card_picture *p)
+{
+    const float scale = (float)p->lora_scale;
+    return p->lora_count == 1 && p->lora_sha256 && strcmp(sha256, p->lora_sha256) == 0 &&
+           scale >= 0 && scale <= (float)strength;
 }

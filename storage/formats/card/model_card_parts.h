@@ -32,6 +32,16 @@ int kiln_card_model(const struct kiln_json_value *value, char ret[KILN_CARD_MODE
 int kiln_card_dtypes(const struct kiln_json_value *value, struct kiln_card_dtypes *ret,
                      struct kiln_error *err) KILN_MUST_CHECK;
 
+/* The hash of a LoRA's file, and the strength that it was measured with. */
+int kiln_card_sha256(const struct kiln_json_value *value, char ret[KILN_CARD_SHA256],
+                     struct kiln_error *err) KILN_MUST_CHECK;
+int kiln_card_strength(const struct kiln_json_value *value, double *ret,
+                       struct kiln_error *err) KILN_MUST_CHECK;
+/* Whether it is the picture's only LoRA, and no stronger in it.  Strengths are compared as the
+ * engine takes them: 0.8 of a job line and the float of a command line are then one. */
+bool kiln_card_lora_is(const char *sha256, double strength,
+                       const struct kiln_card_picture *picture);
+
 /* A list of at most `most` values, each read by `each`; of texts, each as number *count in ret. */
 int kiln_card_values(const struct kiln_json_value *value, uint32_t most, const char *what,
                      int (*each)(const struct kiln_json_value *element, void *ret,

@@ -53,29 +53,13 @@ static int read_lora_size(const char *text, void *ret, struct kiln_error *err)
     return kiln_card_bounds(text, &lora->sizes[lora->size_count], err);
 }
 
-/* The hash of a file. */
-static int read_sha256(const struct kiln_json_value *value, char ret[KILN_CARD_SHA256],
-                       struct kiln_error *err)
-{
-    char text[KILN_CARD_SHA256];
-    size_t len = 0;
-    if (value->type != KILN_JSON_STRING || !kiln_json_string(value, text, sizeof text, &len) ||
-        len != KILN_CARD_SHA256 - 1 || strspn(text, "0123456789abcdef") != len)
-        return kiln_fail(err, KILN_CONFIG, "\"sha256\": expected 64 hex digits");
-    memcpy(ret, text, sizeof text);
-    return 0;
-}
-
 static int read_lora_key(const struct kiln_json_value *key, const struct kiln_json_value *value,
                          struct kiln_card_lora *lora, struct kiln_error *err)
 {
     if (kiln_json_equals(key, "sha256"))
-        return read_sha256(value, lora->sha256, err);
-    if (kiln_json_equals(key, "strength") &&
-        (value->type != KILN_JSON_NUMBER || !kiln_json_double(value, &lora->strength) ||
-         !(lora->strength > 0 && lora->strength <= KILN_LORA_SCALE_MAX)))
-        return kiln_fail(err, KILN_CONFIG, "\"strength\": expected a number above 0, %g at most",
-                         KILN_LORA_SCALE_MAX);
+        return kiln_card_sha256(value, lora->sha256, err);
+    if (kiln_json_equals(key, "strength"))
+        return kiln_card_strength(value, &lora->strength, err);
     if (kiln_json_equals(key, "for") &&
         kiln_card_list(value, &lora->size_count, KILN_CARD_LORA_SIZES, read_lora_size, lora, err))
         return kiln_card_refuse("for", err);
@@ -259,7 +243,7 @@ static int read_weights_key(const struct kiln_json_value *key, const struct kiln
     if (kiln_json_equals(key, "transformer"))
         return read_path(value, "transformer", w, err);
     if (kiln_json_equals(key, "sha256"))
-        return read_sha256(value, w->sha256, err);
+        return kiln_card_sha256(value, w->sha256, err);
     if (!kiln_json_equals(key, "scale"))
         return refuse_unknown(key, "\"steps\", \"lora\", \"transformer\", \"sha256\", \"scale\"",
                               err);

@@ -3,7 +3,8 @@
  *     {"model": "572f17112d631616", "dtypes": ["bf16"], "steps": 8, "soften": [8, 4], "rows":
  *       [{"class": "same_prompt", "depth": 1, "donors": 4, "uses": 4, "variety": 0.99,
  *         "loss": [0.1, 0.4], "for": ["256x256"]}], "small": {"rows": [...]},
- *      "coarse": {"mode": "4+2", "rows": [...]}}
+ *      "coarse": {"mode": "4+2", "rows": [...]},
+ *      "loras": [{"sha256": 64 hex digits, "strength": 1, "rows": [...]}]}
  */
 #include <string.h>
 
@@ -131,6 +132,8 @@ static int read_row_key(const struct kiln_json_value *key, const struct kiln_jso
         reading->has_loss = true;
         return read_losses(value, row, err) ? kiln_card_refuse("loss", err) : 0;
     }
+    if (kiln_json_equals(key, "dtypes"))
+        return kiln_card_dtypes(value, &row->dtypes, err) ? kiln_card_refuse("dtypes", err) : 0;
     if (kiln_json_equals(key, "change"))
         return read_change(value, row, err) ? kiln_card_refuse("change", err) : 0;
     if (kiln_json_equals(key, "for"))
@@ -140,7 +143,7 @@ static int read_row_key(const struct kiln_json_value *key, const struct kiln_jso
     return 0;
 }
 
-/* But for the bounds of the change nothing has a default: a row says what was measured. */
+/* But for bounds of the change and formats nothing has a default: a row says what was measured. */
 static const char *missing(const struct reading *reading)
 {
     const struct kiln_card_reuse_row *row = &reading->row;
@@ -183,6 +186,45 @@ static int read_coarse_row(const struct kiln_json_value *value, void *ret, struc
 {
     struct kiln_card_reuse *reuse = ret;
     return add_row(value, reuse->coarse_rows, &reuse->coarse_count, err);
+}
+
+static int read_lora_row(const struct kiln_json_value *value, void *ret, struct kiln_error *err)
+{
+    struct kiln_card_reuse *reuse = ret;
+    if (reuse->lora_row_count == KILN_CARD_LORA_ROWS)
+        return kiln_fail(err, KILN_CONFIG, "all LoRAs together have more than %d rows",
+                         KILN_CARD_LORA_ROWS);
+    return add_row(value, reuse->lora_rows, &reuse->lora_row_count, err);
+}
+
+/* Of the LoRA that is read now, the one behind those that were counted. */
+static int read_lora_key(const struct kiln_json_value *key, const struct kiln_json_value *value,
+                         void *ret, struct kiln_error *err)
+{
+    struct kiln_card_reuse *reuse = ret;
+    struct kiln_card_reuse_lora *lora = &reuse->loras[reuse->lora_count];
+    if (kiln_json_equals(key, "sha256"))
+        return kiln_card_sha256(value, lora->sha256, err);
+    if (kiln_json_equals(key, "strength"))
+        return kiln_card_strength(value, &lora->strength, err);
+    if (!kiln_json_equals(key, "rows"))
+        return 0;
+    reuse->lora_row_count = lora->first;
+    int code = kiln_card_values(value, KILN_CARD_REUSE_ROWS, "rows", read_lora_row, reuse, err);
+    lora->count = reuse->lora_row_count - lora->first;
+    return code ? kiln_card_refuse("rows", err) : 0;
+}
+
+static int read_lora(const struct kiln_json_value *value, void *ret, struct kiln_error *err)
+{
+    struct kiln_card_reuse *reuse = ret;
+    struct kiln_card_reuse_lora *lora = &reuse->loras[reuse->lora_count];
+    *lora = (struct kiln_card_reuse_lora){.strength = 1, .first = reuse->lora_row_count};
+    int code = kiln_card_object("loras", value, read_lora_key, reuse, err);
+    if (code == 0 && !lora->sha256[0])
+        code = kiln_fail(err, KILN_CONFIG, "a LoRA without \"sha256\"");
+    reuse->lora_count += code == 0;
+    return code;
 }
 
 static int read_coarse_mode(const struct kiln_json_value *value, struct kiln_mode *ret,
@@ -261,6 +303,12 @@ static int read_key(const struct kiln_json_value *key, const struct kiln_json_va
                    ? kiln_card_refuse("teleport.rows", err)
                    : 0;
     }
+    if (kiln_json_equals(key, "loras")) {
+        reuse->lora_count = reuse->lora_row_count = 0;
+        return kiln_card_values(value, KILN_CARD_REUSE_LORAS, "LoRAs", read_lora, reuse, err)
+                   ? kiln_card_refuse("teleport.loras", err)
+                   : 0;
+    }
     if (kiln_json_equals(key, "coarse"))
         return kiln_card_object("teleport.coarse", value, read_coarse_key, reuse, err);
     return kiln_json_equals(key, "small")
@@ -275,8 +323,8 @@ int kiln_card_reuse_read(const struct kiln_json_value *value, struct kiln_card_r
     int code = kiln_card_object("teleport", value, read_key, ret, err);
     if (code == 0 && ret->coarse_count > 0 && ret->coarse.kind != KILN_MODE_COARSE)
         code = kiln_fail(err, KILN_CONFIG, "\"teleport.coarse\": its rows need a \"mode\"");
-    for (int table = 0; table < KILN_REUSE_TABLES; table++) {
-        static const char *const names[] = {"", "small.", "coarse."};
+    for (uint32_t table = 0; table < KILN_REUSE_LORA + ret->lora_count; table++) {
+        static const char *const names[] = {"", "small.", "coarse.", "loras."};
         const uint32_t steps = table == KILN_REUSE_COARSE ? ret->coarse.small : ret->steps;
         uint32_t count;
         const struct kiln_card_reuse_row *rows =
@@ -286,16 +334,25 @@ int kiln_card_reuse_read(const struct kiln_json_value *value, struct kiln_card_r
                 code = kiln_fail(err, KILN_CONFIG,
                                  "\"teleport.%srows\": number %u: depth %u of %u steps leaves "
                                  "none",
-                                 names[table], i + 1, rows[i].depth, steps);
+                                 names[table < KILN_REUSE_LORA ? table : KILN_REUSE_LORA], i + 1,
+                                 rows[i].depth, steps);
     }
     return code;
 }
 
-bool kiln_card_reuse_fits(const struct kiln_card_reuse *reuse, const char *model_hash,
-                          const char *dtype)
+bool kiln_card_reuse_table_of(const struct kiln_card_reuse *reuse, const struct kiln_job *job,
+                              bool small, bool coarse, enum kiln_reuse_table *ret)
 {
-    return reuse->row_count > 0 && (!reuse->model[0] || strcmp(reuse->model, model_hash) == 0) &&
-           kiln_card_dtypes_have(&reuse->dtypes, dtype);
+    const struct kiln_card_picture picture = kiln_card_picture_of(job);
+    *ret = coarse ? KILN_REUSE_COARSE : small ? KILN_REUSE_SMALL : KILN_REUSE_OWN;
+    if (job->lora_count == 0)
+        return true;
+    for (uint32_t i = 0; i < reuse->lora_count && !small && !coarse; i++) {
+        *ret = (enum kiln_reuse_table)(KILN_REUSE_LORA + i);
+        if (kiln_card_lora_is(reuse->loras[i].sha256, reuse->loras[i].strength, &picture))
+            return true;
+    }
+    return false;
 }
 
 uint32_t kiln_card_reuse_soften(const struct kiln_card_reuse *reuse, uint32_t depth)
@@ -307,12 +364,20 @@ const struct kiln_card_reuse_row *kiln_card_reuse_rows(const struct kiln_card_re
                                                        enum kiln_reuse_table table,
                                                        uint32_t *ret_count)
 {
-    *ret_count = table == KILN_REUSE_SMALL    ? reuse->small_count
-                 : table == KILN_REUSE_COARSE ? reuse->coarse_count
-                                              : reuse->row_count;
-    return table == KILN_REUSE_SMALL    ? reuse->small_rows
-           : table == KILN_REUSE_COARSE ? reuse->coarse_rows
-                                        : reuse->rows;
+    switch (table) {
+    case KILN_REUSE_OWN:
+        *ret_count = reuse->row_count;
+        return reuse->rows;
+    case KILN_REUSE_SMALL:
+        *ret_count = reuse->small_count;
+        return reuse->small_rows;
+    case KILN_REUSE_COARSE:
+        *ret_count = reuse->coarse_count;
+        return reuse->coarse_rows;
+    default:
+        *ret_count = reuse->loras[table - KILN_REUSE_LORA].count;
+        return reuse->lora_rows + reuse->loras[table - KILN_REUSE_LORA].first;
+    }
 }
 
 bool kiln_card_reuse_at(const struct kiln_card_reuse_row *row, uint32_t width, uint32_t height)
@@ -320,19 +385,58 @@ bool kiln_card_reuse_at(const struct kiln_card_reuse_row *row, uint32_t width, u
     return kiln_card_sizes_have(row->sizes, row->size_count, width, height);
 }
 
-bool kiln_card_reuse_bounds(const struct kiln_card_reuse *reuse, enum kiln_reuse_table table,
-                            enum kiln_reuse_class class, uint32_t depth, uint32_t width,
-                            uint32_t height, double ret[2])
+static bool is_of(const struct kiln_card_reuse_row *row, const struct kiln_card_reuse_run *run)
+{
+    return row->class == run->class && row->depth == run->depth &&
+           kiln_card_reuse_at(row, run->width, run->height);
+}
+
+static bool is_in(const struct kiln_card_reuse *reuse, const struct kiln_card_reuse_row *row,
+                  const char *dtype)
+{
+    return kiln_card_dtypes_have(row->dtypes.count > 0 ? &row->dtypes : &reuse->dtypes, dtype);
+}
+
+static void keep_rows(const struct kiln_card_reuse *reuse, struct kiln_card_reuse_row *rows,
+                      uint32_t *count, const char *dtype)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < *count; i++)
+        if (is_in(reuse, &rows[i], dtype))
+            rows[kept++] = rows[i];
+    *count = kept;
+}
+
+void kiln_card_reuse_keep(struct kiln_card_reuse *reuse, const char *dtype)
+{
+    keep_rows(reuse, reuse->rows, &reuse->row_count, dtype);
+    keep_rows(reuse, reuse->small_rows, &reuse->small_count, dtype);
+    keep_rows(reuse, reuse->coarse_rows, &reuse->coarse_count, dtype);
+    for (uint32_t i = 0; i < reuse->lora_count; i++)
+        keep_rows(reuse, reuse->lora_rows + reuse->loras[i].first, &reuse->loras[i].count, dtype);
+}
+
+bool kiln_card_reuse_fits(const struct kiln_card_reuse *reuse,
+                          const struct kiln_card_reuse_run *run, const char *model_hash,
+                          const char *dtype)
 {
     uint32_t count;
-    const struct kiln_card_reuse_row *rows = kiln_card_reuse_rows(reuse, table, &count);
-    for (uint32_t i = 0; i < count; i++) {
-        const struct kiln_card_reuse_row *row = &rows[i];
-        if (row->class != class || row->depth != depth || !(row->change[1] > 0) ||
-            !kiln_card_reuse_at(row, width, height))
-            continue;
-        memcpy(ret, row->change, sizeof row->change);
-        return true;
-    }
+    const struct kiln_card_reuse_row *rows = kiln_card_reuse_rows(reuse, run->table, &count);
+    bool found = false;
+    for (uint32_t i = 0; i < count && !found; i++)
+        found = is_of(&rows[i], run) && is_in(reuse, &rows[i], dtype);
+    return found && (!reuse->model[0] || strcmp(reuse->model, model_hash) == 0);
+}
+
+bool kiln_card_reuse_bounds(const struct kiln_card_reuse *reuse,
+                            const struct kiln_card_reuse_run *run, double ret[2])
+{
+    uint32_t count;
+    const struct kiln_card_reuse_row *rows = kiln_card_reuse_rows(reuse, run->table, &count);
+    for (uint32_t i = 0; i < count; i++)
+        if (is_of(&rows[i], run) && rows[i].change[1] > 0) {
+            memcpy(ret, rows[i].change, sizeof rows[i].change);
+            return true;
+        }
     return false;
 }

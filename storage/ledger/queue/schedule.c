@@ -10,7 +10,8 @@
 
 /* KILN_TELEPORT_AUTO is 2, as the number of a row for ever. */
 #define ASKS(j)                                                                                    \
-    "(" j ".teleport = 2 AND " j ".attempt = 0 AND " j ".guidance = 0 AND " j ".lora_set = '')"
+    "(" j ".teleport = 2 AND " j ".attempt = 0 AND " j ".guidance = 0"                             \
+    " AND (" j ".lora_set = '' OR " KILN_SQL_ONE_LORA(j) "))"
 _Static_assert(KILN_TELEPORT_AUTO == 2, "as in ASKS");
 
 static int read_waiting(void *arg, const PGresult *rows, int row, struct kiln_error *err)

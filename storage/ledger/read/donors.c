@@ -23,15 +23,20 @@ struct kiln_donors {
 
 /* A row of latent l with its job j. */
 #define IS_DONOR                                                                                   \
-    "l.sigma = 0 AND l.lora_set = '' AND l.guidance = 0 AND j.pool = $1::text"                     \
-    " AND " KILN_SQL_WHOLE("l")
+    "l.sigma = 0 AND l.guidance = 0 AND j.pool = $1::text"                                         \
+    " AND " KILN_SQL_WHOLE("l") " AND (l.lora_set = '' OR " KILN_SQL_ONE_LORA(                     \
+        "l") " AND coalesce(cardinality(l.lora_files) = 1"                                         \
+             "  AND left(split_part(l.lora_files[1], ':', 2), 16) = right(l.lora_set, 16), "       \
+             "false))"
+_Static_assert(KILN_LORA_KEY_DIGITS == 16, "as in IS_DONOR");
 #define COLUMNS                                                                                    \
     "coalesce(l.prompt_hash, ''), l.width, l.height, l.steps, coalesce(l.model, ''),"              \
     " coalesce(l.model_hash, ''), coalesce(l.mode <> '', false),"                                  \
     " (extract(epoch FROM l.created_at) * 1000)::bigint,"                                          \
     " (SELECT count(*) FROM image i WHERE i.donor = l.job_id)::integer,"                           \
-    " CASE WHEN " IS_DONOR " THEN coalesce(j.prompt, '') ELSE '' END,"                             \
-    " CASE WHEN " IS_DONOR " THEN coalesce(j.negative_prompt, '') ELSE '' END"
+    " CASE WHEN " IS_DONOR " THEN coalesce(j.prompt_drawn, j.prompt, '') ELSE '' END,"             \
+    " CASE WHEN " IS_DONOR                                                                         \
+    " THEN coalesce(j.negative_prompt, '') ELSE '' END, coalesce(l.lora_set, '')"
 
 int kiln_donors_open(const struct kiln_config *config, const char *name, struct kiln_donors **ret,
                      struct kiln_error *err)
@@ -72,7 +77,7 @@ static int give(const PGresult *rows, kiln_each_donor *each, void *arg, struct k
         struct kiln_donor_row row = {0};
         KILN_READ(rows, i, 0, row.job, row.gone, row.prompt_hash, row.width, row.height, row.steps,
                   row.model, row.model_hash, row.coarse, row.created_ms, row.uses, row.prompt,
-                  row.negative_prompt);
+                  row.negative_prompt, row.lora_set);
         int rc = each(arg, &row);
         if (rc)
             return kiln_fail(err, rc, "donors: the caller stopped");

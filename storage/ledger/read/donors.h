@@ -1,9 +1,10 @@
 /* donors.h - the stored latents from which other runs may begin, followed as they come and go.
  *
- * A donor is the clean final latent of a done job that ran in full, without LoRAs and guidance:
- * exact or coarse first, never itself from a start or a donor.  A reader first gives all of them,
- * newest first, then what changed, by the watermark of changes.h: nothing that commits late is
- * missed.  It keeps no place of its own in the ledger: after a restart it gives all again.
+ * A donor is the clean final latent of a done job that ran in full, without guidance, with one LoRA
+ * at most, whose file is known: exact or coarse first, never itself from a start or a donor.  A
+ * reader first gives all of them, newest first, then what changed, by the watermark of changes.h:
+ * nothing that commits late is missed.  It keeps no place of its own in the ledger: after a restart
+ * it gives all again.
  *
  * One thread uses a reader.  It holds a page of rows in memory.
  */
@@ -15,7 +16,7 @@
 
 #include "schemas/config/config.h"
 #include "schemas/error.h"
-#include "schemas/limits.h"
+#include "schemas/job.h"
 
 struct kiln_donors;
 
@@ -26,10 +27,12 @@ struct kiln_donor_row {
     uint32_t width, height, steps;
     char model[KILN_NAME_MAX + 1]; /* as its job names it */
     char model_hash[65];
-    bool coarse;        /* it was rendered coarse first */
-    int64_t created_ms; /* of the latent, by the database's clock */
-    uint32_t uses;      /* pictures that began from it */
-    const char *prompt, *negative_prompt; /* lent for the call */
+    char lora_set[KILN_LORA_SET_MAX]; /* kiln_lora_set_key; "": none */
+    bool coarse;                      /* it was rendered coarse first */
+    int64_t created_ms;               /* of the latent, by the database's clock */
+    uint32_t uses;                    /* pictures that began from it */
+    const char *prompt;               /* as it was rendered; lent for the call, as the next */
+    const char *negative_prompt;
 };
 /* Returns non-zero to stop. */
 typedef int kiln_each_donor(void *arg, const struct kiln_donor_row *row);

@@ -11,7 +11,7 @@ int kiln_ledger_latents(struct kiln_ledger *ledger, const char *pool, const uint
     static const struct kiln_statement look = {
         "latents", "SELECT g.id, j.id IS NOT NULL, coalesce(l.key, ''), coalesce(o.sha256, ''),"
                    " o.bytes, coalesce(l.model, ''), coalesce(l.model_hash, ''), l.width, "
-                   "l.height, l.states, l.sigma"
+                   "l.height, l.states, l.sigma, coalesce(l.lora_set, '')"
                    " FROM unnest($2::bigint[]) WITH ORDINALITY AS g (id, n)"
                    " LEFT JOIN job j ON j.id = g.id AND j.pool = $1"
                    " LEFT JOIN latent l ON l.job_id = j.id LEFT JOIN object o ON o.key = l.key"
@@ -26,7 +26,7 @@ int kiln_ledger_latents(struct kiln_ledger *ledger, const char *pool, const uint
     for (int i = 0; i < PQntuples(rows) && (size_t)i < count; i++)
         KILN_READ(rows, i, 0, ret[i].job, ret[i].known, ret[i].key, ret[i].sha256, ret[i].bytes,
                   ret[i].model, ret[i].model_hash, ret[i].width, ret[i].height, ret[i].states,
-                  ret[i].sigma);
+                  ret[i].sigma, ret[i].lora_set);
     PQclear(rows);
     return 0;
 }
@@ -38,7 +38,7 @@ int kiln_ledger_like_latents(struct kiln_ledger *ledger, const char *pool, uint6
     static const struct kiln_statement look = {
         "like_latents",
         "SELECT m.job_id, true, m.key, coalesce(o.sha256, ''), o.bytes, m.model, m.model_hash,"
-        " m.width, m.height, m.states, m.sigma FROM latent l JOIN latent m"
+        " m.width, m.height, m.states, m.sigma, m.lora_set FROM latent l JOIN latent m"
         " ON m.prompt_hash = l.prompt_hash AND m.model_hash = l.model_hash"
         " AND m.width = l.width AND m.height = l.height AND m.model = l.model"
         " AND m.steps = l.steps AND m.lora_set = l.lora_set AND m.guidance = l.guidance"
@@ -55,7 +55,7 @@ int kiln_ledger_like_latents(struct kiln_ledger *ledger, const char *pool, uint6
     for (int i = 0; i < PQntuples(rows) && *ret_count < most; i++) {
         struct kiln_latent_row *row = &ret[(*ret_count)++];
         KILN_READ(rows, i, 0, row->job, row->known, row->key, row->sha256, row->bytes, row->model,
-                  row->model_hash, row->width, row->height, row->states, row->sigma);
+                  row->model_hash, row->width, row->height, row->states, row->sigma, row->lora_set);
     }
     PQclear(rows);
     return 0;

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "schemas/error.h"
-#include "schemas/limits.h"
+#include "schemas/job.h"
 
 struct kiln_ledger;
 
@@ -21,7 +21,8 @@ struct kiln_latent_row {
     char model_hash[65];
     uint32_t width, height; /* of the picture, in pixels */
     uint32_t states;
-    double sigma; /* of the last state; 0 = finished */
+    double sigma;                     /* of the last state; 0 = finished */
+    char lora_set[KILN_LORA_SET_MAX]; /* kiln_lora_set_key of what it was rendered with */
 };
 
 /* Whether a run with the weights of this hash can start from the latent: only with those that it

@@ -1,10 +1,6 @@
 /* options.c - the command line of `kiln bench coarse`; see coarse.h. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 #include "worker/bench/coarse/coarse.h"
+#include "worker/bench/lora.h"
 #include "worker/bench/modes.h"
 
 #define COUNT_DEFAULT 100
@@ -71,23 +67,6 @@ const char kiln_coarse_usage[] =
     "  kiln bench coarse --model Z-Image-Turbo --device cuda:0 --sizes 1024 \\\n"
     "      --sheet coarse.html\n";
 
-/* A name that is no file is one of the model's own LoRAs. */
-static int find_lora(const char *model, DiffusionZLora *lora, struct kiln_error *err)
-{
-    char *path;
-    if (strchr(lora->path, '/') || access(lora->path, F_OK) == 0)
-        return 0;
-    if (asprintf(&path, "%s/loras/%s.safetensors", model, lora->path) < 0)
-        return kiln_fail(err, KILN_NO_MEMORY, "no memory for a path");
-    if (access(path, R_OK) != 0) {
-        kiln_fail(err, KILN_NOT_FOUND, "--lora %s: no such file, nor %s", lora->path, path);
-        free(path);
-        return KILN_NOT_FOUND;
-    }
-    lora->path = path; /* until the process ends */
-    return 0;
-}
-
 static int check(struct kiln_coarse_options *o, struct kiln_error *err)
 {
     if (!o->model)
@@ -133,7 +112,7 @@ static int check(struct kiln_coarse_options *o, struct kiln_error *err)
                              (double)o->loras[i].weight);
     int code = 0;
     for (int i = 0; i < o->lora_count && code == 0; i++)
-        code = find_lora(o->model, &o->loras[i], err);
+        code = kiln_bench_lora_find(o->model, &o->loras[i], err);
     return code;
 }
 

@@ -6,6 +6,7 @@
 
 #include "schemas/limits.h"
 #include "worker/bench/coarse/coarse.h"
+#include "worker/bench/lora.h"
 
 static struct kiln_coarse_run *add(struct kiln_coarse_table *table, enum kiln_coarse_kind kind,
                                    int32_t steps, double cost)
@@ -113,30 +114,19 @@ static int fill_table(struct kiln_coarse *bench, struct kiln_coarse_table *table
     return 0;
 }
 
-/* The name that workers know a LoRA file by. */
-static void name_lora(const char *path, char out[KILN_NAME_MAX + 1])
-{
-    const char *slash = strrchr(path, '/');
-    snprintf(out, KILN_NAME_MAX + 1, "%s", slash ? slash + 1 : path);
-    char *dot = strrchr(out, '.');
-    if (dot && dot != out)
-        *dot = '\0';
-}
-
 /* A model is loaded for each dtype, and a LoRA for each of its tables: sizes come last. */
 int kiln_coarse_plan(struct kiln_coarse *bench, struct kiln_error *err)
 {
     const struct kiln_coarse_options *o = &bench->options;
-    for (int i = 0; i < o->lora_count; i++) {
-        name_lora(o->loras[i].path, bench->lora_name[i]);
-        if (!kiln_file_hash(o->loras[i].path, KILN_LORA_BYTES_MAX, bench->lora_hash[i]))
-            return kiln_fail(err, KILN_NOT_FOUND, "--lora %s: the file cannot be read",
-                             o->loras[i].path);
-    }
+    int code = 0;
+    for (int i = 0; i < o->lora_count && code == 0; i++)
+        code =
+            kiln_bench_lora_identify(&o->loras[i], bench->lora_name[i], bench->lora_hash[i], err);
+    if (code)
+        return code;
     bench->tables = calloc(KILN_COARSE_TABLES_MAX, sizeof *bench->tables);
     if (!bench->tables)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for the tables");
-    int code = 0;
     for (int d = 0; d < o->dtype_count; d++)
         for (int l = -1; l < o->lora_count; l++)
             for (int s = 0; s < o->size_count && code == 0; s++) {

@@ -15,7 +15,6 @@
 #include "worker/engine/renderer.h"
 
 /* In points of 100. */
-#define STYLE_LOSS 1.0
 #define SHARPNESS_LOSS 3.0
 #define SPREAD_LOSS 5.0
 #define PROMPTS_MIN 30
@@ -29,8 +28,9 @@ static bool style_holds(const struct kiln_coarse_table *table, const struct kiln
     if (table->lora < 0)
         return true;
     if (table->style < 0)
-        return kiln_figure_within("style", NAN, NAN, STYLE_LOSS, why);
-    return kiln_figure_share_within("style", row->to_style, (double)row->pictures, STYLE_LOSS, why);
+        return kiln_figure_within("style", NAN, NAN, KILN_CARD_LOSS_STYLE, why);
+    return kiln_figure_share_within("style", row->to_style, (double)row->pictures,
+                                    KILN_CARD_LOSS_STYLE, why);
 }
 
 bool kiln_coarse_content_holds(const struct kiln_coarse_row *row, char why[KILN_FIGURE_WHY])

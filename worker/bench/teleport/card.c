@@ -9,6 +9,16 @@
 #include "worker/bench/teleport/teleport.h"
 #include "worker/engine/renderer.h"
 
+/* Makes of a card what the list "loras" has.  A card has room for rows of LoRAs, not for their
+ * tables. */
+static void name_lora(const struct kiln_teleport_bench *bench, json_t *card)
+{
+    json_object_set_new(card, "name", json_string(bench->lora_name));
+    json_object_set_new(card, "sha256", json_string(bench->lora_hash));
+    json_object_set_new(card, "strength", json_real((double)bench->options.lora.weight));
+    json_object_del(json_object_get(card, "measured"), "rows");
+}
+
 int kiln_teleport_card(const struct kiln_teleport_bench *bench, json_t **ret,
                        struct kiln_error *err)
 {
@@ -23,13 +33,15 @@ int kiln_teleport_card(const struct kiln_teleport_bench *bench, json_t **ret,
     free(found);
     if (code)
         return code;
-    *ret = json_pack("{s:s, s:[s], s:i, s:o, s:o, s:o, s:o}", "model", bench->pictures.hash,
-                     "dtypes", kiln_dtype_names[bench->options.dtype], "steps",
-                     bench->options.steps, "soften", kiln_teleport_soften(bench), "rows", rows,
-                     "not_offered", not_offered, "measured", kiln_teleport_json(bench));
+    *ret = json_pack("{s:s, s:o, s:i, s:o, s:o, s:o, s:o}", "model", bench->pictures.hash, "dtypes",
+                     kiln_teleport_dtypes(bench), "steps", bench->options.steps, "soften",
+                     kiln_teleport_soften(bench), "rows", rows, "not_offered", not_offered,
+                     "measured", kiln_teleport_json(bench));
     if (*ret && bench->options.coarse.kind == KILN_MODE_COARSE)
         json_object_set_new(*ret, "mode",
                             json_string(kiln_mode_steps_text(&bench->options.coarse, mode)));
+    if (*ret && bench->options.lora_count)
+        name_lora(bench, *ret);
     return *ret ? 0 : kiln_fail(err, KILN_NO_MEMORY, "no memory for the results");
 }
 
@@ -59,12 +71,35 @@ void kiln_teleport_card_print(const json_t *card)
 static const char *const shared[] = {"model", "dtypes", "steps", "soften"};
 #define SHARED (sizeof shared / sizeof *shared)
 
-/* The first of these in which two cards differ, or NULL. */
-static const char *differs(const json_t *a, const json_t *b)
+static bool holds_all(const json_t *list, const json_t *some)
 {
-    for (size_t i = 0; i < SHARED; i++)
-        if (!json_equal(json_object_get(a, shared[i]), json_object_get(b, shared[i])))
-            return shared[i];
+    size_t i, k;
+    const json_t *wanted, *value;
+    json_array_foreach(some, i, wanted)
+    {
+        bool found = false;
+        json_array_foreach(list, k, value) found = found || json_equal(value, wanted);
+        if (!found)
+            return false;
+    }
+    return json_array_size(some) > 0;
+}
+
+const char *kiln_teleport_differs(const json_t *had, json_t *card)
+{
+    json_t *dtypes = json_object_get(card, "dtypes"), *row;
+    const json_t *before = json_object_get(had, "dtypes");
+    size_t i;
+    for (size_t k = 0; k < SHARED; k++)
+        if (strcmp(shared[k], "dtypes") == 0
+                ? !holds_all(dtypes, before)
+                : !json_equal(json_object_get(had, shared[k]), json_object_get(card, shared[k])))
+            return shared[k];
+    if (json_array_size(dtypes) == json_array_size(before))
+        return NULL;
+    json_array_foreach(json_object_get(card, "rows"), i, row)
+        json_object_set(row, "dtypes", dtypes);
+    json_object_set(card, "dtypes", json_object_get(had, "dtypes"));
     return NULL;
 }
 
@@ -91,19 +126,19 @@ static json_t *other_sizes(const struct kiln_teleport_bench *bench, const json_t
     return list;
 }
 
-/* "reworded, skip 3 at 256x256: why" is of 256x256. */
+/* "reworded, skip 3 at 256x256, bf16: why" is of 256x256. */
 static bool is_reason_of_measured(const struct kiln_teleport_bench *bench, const char *text)
 {
     char size[24];
     const char *at = text ? strstr(text, " at ") : NULL;
     if (!at)
         return false;
-    snprintf(size, sizeof size, "%.*s", (int)strcspn(at + 4, ":"), at + 4);
+    snprintf(size, sizeof size, "%.*s", (int)strcspn(at + 4, ":,"), at + 4);
     return is_measured(bench, size);
 }
 
-/* Appends to the new card what the old one has of sizes that were not measured now.  Its rows of
- * "measured" say of what occasion they are. */
+/* Appends to the new card what the old one has of sizes that were not measured now, and of refused
+ * pairs if none were.  Its rows of "measured" say of what occasion they are. */
 static int keep_other_sizes(const struct kiln_teleport_bench *bench, const json_t *had,
                             json_t *card, struct kiln_error *err)
 {
@@ -125,7 +160,9 @@ static int keep_other_sizes(const struct kiln_teleport_bench *bench, const json_
         good = json_array_append(json_object_get(card, "not_offered"), row) == 0;
     json_array_foreach(json_object_get(old, "rows"), i, row)
     {
-        if (is_measured(bench, json_string_value(json_object_get(row, "size"))))
+        const char *pairs = json_string_value(json_object_get(row, "pairs"));
+        const bool passed = pairs && strncmp(pairs, "refused", 7) == 0 && !bench->options.refused;
+        if (is_measured(bench, json_string_value(json_object_get(row, "size"))) && !passed)
             continue;
         for (size_t k = 0; k < sizeof occasion / sizeof *occasion && good; k++)
             if (!json_object_get(row, occasion[k]))
@@ -133,25 +170,41 @@ static int keep_other_sizes(const struct kiln_teleport_bench *bench, const json_
         good = good && json_array_append(json_object_get(json_object_get(card, "measured"), "rows"),
                                          row) == 0;
     }
-    static const char *const apart[] = {"small", "coarse", "gate"};
+    static const char *const apart[] = {"small", "coarse", "loras", "gate"};
     for (size_t k = 0; k < sizeof apart / sizeof *apart && good; k++)
         if (!json_object_get(card, apart[k]) && json_object_get(had, apart[k]))
             good = json_object_set(card, apart[k], json_object_get(had, apart[k])) == 0;
     return good ? 0 : kiln_fail(err, KILN_NO_MEMORY, "no memory for the results");
 }
 
-/* Puts the rows of small donors, or of coarse runs, under their name in the old card. */
+/* Puts a LoRA in its place in the list of the old card: that of its file, or the end. */
+static int add_lora(json_t *had, json_t *card)
+{
+    json_t *list = json_object_get(had, "loras"), *lora;
+    size_t i;
+    if (!json_is_array(list) && json_object_set_new(had, "loras", list = json_array()) != 0)
+        return -1;
+    json_array_foreach(list, i, lora)
+    {
+        if (json_equal(json_object_get(lora, "sha256"), json_object_get(card, "sha256")))
+            return json_array_set(list, i, card);
+    }
+    return json_array_append(list, card);
+}
+
+/* Puts the rows of small donors, of coarse runs, or of a LoRA, under their name in the old card. */
 static int add_part(json_t *had, const char *name, json_t *card, struct kiln_error *err)
 {
-    const char *other = differs(had, card);
+    const char *other = kiln_teleport_differs(had, card);
     if (other)
         return kiln_fail(err, KILN_CONFIG,
                          KILN_MODEL_CARD " has no rows of teleport with the same \"%s\": measure "
                                          "without --%s first",
-                         other, name);
+                         other, strcmp(name, "loras") == 0 ? "lora" : name);
     for (size_t i = 0; i < SHARED; i++)
         json_object_del(card, shared[i]);
-    return json_object_set(had, name, card) == 0
+    return (strcmp(name, "loras") == 0 ? add_lora(had, card) : json_object_set(had, name, card)) ==
+                   0
                ? 0
                : kiln_fail(err, KILN_NO_MEMORY, "no memory for the results");
 }
@@ -164,18 +217,20 @@ int kiln_teleport_card_write(const struct kiln_teleport_bench *bench, json_t *ca
     if (code)
         return code;
     json_t *had = json_object_get(whole, "teleport");
-    const char *part = bench->options.small                             ? "small"
+    const char *part = bench->options.lora_count                        ? "loras"
+                       : bench->options.small                           ? "small"
                        : bench->options.coarse.kind == KILN_MODE_COARSE ? "coarse"
                                                                         : NULL;
     if (part)
         code = add_part(had, part, card, err);
-    else if (had && !differs(had, card))
-        code = keep_other_sizes(bench, had, card, err);
-    else if (had)
+    const char *other = part || !had ? NULL : kiln_teleport_differs(had, card);
+    if (other)
         fprintf(stderr,
                 "kiln bench teleport: the other rows of teleport in " KILN_MODEL_CARD
                 " have another \"%s\", so they are replaced\n",
-                differs(had, card));
+                other);
+    else if (!part && had)
+        code = keep_other_sizes(bench, had, card, err);
     if (code == 0)
         code = kiln_measured_card_write(bench->options.model, "teleport", part ? had : card, err);
     json_decref(whole);

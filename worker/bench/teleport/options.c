@@ -1,6 +1,7 @@
 /* options.c - the command line of `kiln bench teleport`; see teleport.h. */
 #include <stdlib.h>
 
+#include "worker/bench/lora.h"
 #include "worker/bench/teleport/teleport.h"
 
 #define COUNT_DEFAULT 100
@@ -47,6 +48,10 @@ const char kiln_teleport_usage[] =
     "                         --combine, --fit and --modes\n"
     "  --donors off|S+L       for --coarse: how donors were rendered; off: exactly\n"
     "                         (as all runs)\n"
+    "  --lora NAME|FILE[:W]   all runs with this LoRA, its strength W (1). NAME is in\n"
+    "                         the folder loras of the model; prompts name a style\n"
+    "                         that the judge knows. Goes without --small, --coarse\n"
+    "                         and --fit\n"
     "  --combine              also from the nearest 2 and 4 of 8 donors, combined:\n"
     "                         their mean (lerp), along arcs (slerp), and along arcs\n"
     "                         in pairs (tree)\n"
@@ -55,8 +60,11 @@ const char kiln_teleport_usage[] =
     "  --embedder DIR         for --fit: a model that embeds texts, for their cosine\n"
     "  --modes S+L,...        coarse first, without a donor, if there is a small size\n"
     "                         (4+3,4+2 of 8 steps)\n"
+    "  --extend               in which further formats of --dtype rows of kiln.json\n"
+    "                         hold: what each loses more than the first one, on the\n"
+    "                         same pairs with the same noise. --write notes it there\n"
     "  --no-fewer             leave out the runs of fewer steps\n"
-    "  --dtype fp32|bf16|fp8  (bf16)\n"
+    "  --dtype LIST           of fp32, bf16, fp8 (bf16)\n"
     "  --device cpu|cuda:N    (cpu)\n"
     "  --records FILE         write each result there at once; a bench that was\n"
     "                         interrupted goes on where it stopped if it is started\n"
@@ -70,15 +78,17 @@ const char kiln_teleport_usage[] =
     "  --json                 one object on standard output\n"
     "\n"
     "--write offers a depth of a class where attributes lose at most 0.5 and whole\n"
-    "prompts at most 1.5 points. The standard error counts against it, so few pairs\n"
-    "are not enough. It replaces the rows of the sizes of this command, or with\n"
-    "--small those of small donors, with --coarse those of coarse runs.\n"
+    "prompts at most 1.5 points, with a LoRA its style at most 1, in every dtype. The\n"
+    "standard error counts against it, so few pairs are not enough. It replaces the\n"
+    "rows of the sizes of this command, or with --small those of small donors, with\n"
+    "--coarse those of coarse runs, with --lora those of the LoRA's file.\n"
     "\n"
     "Examples:\n"
     "  kiln bench teleport --count 5 --refused 2 --pools 1\n"
-    "  kiln bench teleport --count 500 --records teleport.jsonl --write\n";
+    "  kiln bench teleport --count 500 --records teleport.jsonl --write\n"
+    "  kiln bench teleport --lora pixel --count 500 --write\n";
 
-static int check(const struct kiln_teleport_options *o, struct kiln_error *err)
+static int check(struct kiln_teleport_options *o, struct kiln_error *err)
 {
     if (!o->model)
         return kiln_fail(err, KILN_BAD_INPUT, "--model DIR is missing");
@@ -106,11 +116,26 @@ static int check(const struct kiln_teleport_options *o, struct kiln_error *err)
                          "--coarse goes without --small, --combine, --fit and --modes");
     if (o->donors.kind == KILN_MODE_COARSE && o->coarse.kind != KILN_MODE_COARSE)
         return kiln_fail(err, KILN_BAD_INPUT, "--donors S+L goes with --coarse");
-    if (o->dtype == DIFFUSIONZ_AUTO && o->write)
+    for (int i = 0; i < o->dtype_count && o->write; i++)
+        if (o->dtypes[i] == DIFFUSIONZ_AUTO)
+            return kiln_fail(err, KILN_BAD_INPUT,
+                             "--dtype auto: " KILN_MODEL_CARD
+                             " names what was measured, so --write needs fp32, bf16 or fp8");
+    if (o->fit && o->dtype_count > 1)
+        return kiln_fail(err, KILN_BAD_INPUT, "--fit goes with one --dtype");
+    if (o->extend && (o->dtype_count < 2 || o->json || o->fit || o->small || o->lora_count ||
+                      o->coarse.kind == KILN_MODE_COARSE))
         return kiln_fail(err, KILN_BAD_INPUT,
-                         "--dtype auto: " KILN_MODEL_CARD
-                         " names what was measured, so --write needs fp32, bf16 or fp8");
-    return 0;
+                         "--extend needs two formats in --dtype, and goes without --json, --fit, "
+                         "--small, --coarse and --lora");
+    if (!o->lora_count)
+        return 0;
+    if (o->small || o->fit || o->coarse.kind == KILN_MODE_COARSE)
+        return kiln_fail(err, KILN_BAD_INPUT, "--lora goes without --small, --coarse and --fit");
+    if (o->write && !(o->lora.weight > 0))
+        return kiln_fail(err, KILN_BAD_INPUT, "--lora %s: strength %g; --write needs one above 0",
+                         o->lora.path, (double)o->lora.weight);
+    return kiln_bench_lora_find(o->model, &o->lora, err);
 }
 
 static void set_defaults(struct kiln_teleport_options *o)
@@ -120,6 +145,8 @@ static void set_defaults(struct kiln_teleport_options *o)
     if (!o->soften_count)
         for (size_t i = 0; i < sizeof soften_usual / sizeof *soften_usual; i++)
             o->soften[o->soften_count++] = soften_usual[i];
+    if (!o->dtype_count)
+        o->dtypes[o->dtype_count++] = DIFFUSIONZ_BF16;
     if (!o->size_count)
         o->sizes[o->size_count++] = (struct kiln_bench_size){256, 256};
     if (o->donors.kind == KILN_MODE_COARSE_AUTO)
@@ -137,7 +164,6 @@ int kiln_teleport_options_read(int argc, char **argv, struct kiln_teleport_optio
 {
     struct kiln_teleport_options o = {.device = -1,
                                       .seeds = 1,
-                                      .dtype = DIFFUSIONZ_BF16,
                                       .donors.kind = KILN_MODE_COARSE_AUTO, /* not given */
                                       .count = COUNT_DEFAULT,
                                       .refused = REFUSED_DEFAULT,
@@ -158,13 +184,16 @@ int kiln_teleport_options_read(int argc, char **argv, struct kiln_teleport_optio
         {"small", NULL, .to = &o.small},
         {"coarse", kiln_take_coarse, .to = &o.coarse},
         {"donors", kiln_take_coarse, .to = &o.donors},
+        {"lora", kiln_take_lora, .to = &o.lora, .list = &o.lora_count, .most = 1},
         {"combine", NULL, .to = &o.combine},
         {"fit", NULL, .to = &o.fit},
+        {"extend", NULL, .to = &o.extend},
         {"embedder", kiln_take_text, .to = &o.embedder},
         {"modes", kiln_take_coarse, .to = o.modes, 0, 0, &o.mode_count, sizeof *o.modes,
          KILN_TELEPORT_MODES_MAX},
         {"no-fewer", NULL, .to = &o.no_fewer},
-        {"dtype", kiln_take_dtype, .to = &o.dtype},
+        {"dtype", kiln_take_dtype, .to = o.dtypes, 0, 0, &o.dtype_count, sizeof *o.dtypes,
+         KILN_CARD_DTYPES},
         {"device", kiln_take_device, .to = &o.device},
         {"records", kiln_take_text, .to = &o.records},
         {"report", NULL, .to = &o.report},

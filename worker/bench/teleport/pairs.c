@@ -35,6 +35,7 @@ static int group_of(struct kiln_teleport_pairs *pairs, enum kiln_reuse_class cla
 struct reading {
     const struct kiln_teleport_options *options;
     const struct kiln_judge_labels *labels;
+    const char *suffix;
     struct kiln_reuse_words *words;
     struct kiln_teleport_pairs *pairs;
     size_t room;
@@ -47,6 +48,13 @@ static bool same_facts(const char *kind)
            strncmp(kind, "fewer", 5) == 0;
 }
 
+/* NULL without memory. */
+static char *with_suffix(const char *prompt, const char *suffix)
+{
+    char *ret;
+    return asprintf(&ret, "%s%s", prompt, suffix) < 0 ? NULL : ret;
+}
+
 static int take(struct reading *r, uint32_t line, int group, const char *kind, const char *target,
                 const char *donor, const char *asked, struct kiln_error *err)
 {
@@ -57,8 +65,8 @@ static int take(struct reading *r, uint32_t line, int group, const char *kind, c
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for the pairs");
     pairs->items = items;
     struct kiln_teleport_pair *pair = &items[pairs->count++];
-    *pair = (struct kiln_teleport_pair){.target = strdup(target),
-                                        .donor = strdup(donor),
+    *pair = (struct kiln_teleport_pair){.target = with_suffix(target, r->suffix),
+                                        .donor = with_suffix(donor, r->suffix),
                                         .same_facts = same_facts(kind),
                                         .line = line,
                                         .group = group,
@@ -131,11 +139,11 @@ static int read_lines(struct reading *r, const char *path, struct kiln_error *er
 }
 
 int kiln_teleport_pairs_read(const struct kiln_teleport_options *options, const char *path,
-                             const struct kiln_judge_labels *labels,
+                             const struct kiln_judge_labels *labels, const char *suffix,
                              struct kiln_teleport_pairs *ret, struct kiln_error *err)
 {
     struct kiln_teleport_pairs pairs = {0};
-    struct reading r = {.options = options, .labels = labels, .pairs = &pairs};
+    struct reading r = {.options = options, .labels = labels, .suffix = suffix, .pairs = &pairs};
     for (int i = 1; i < KILN_REUSE_CLASS_COUNT; i++) {
         struct kiln_teleport_group *group = &pairs.groups[pairs.group_count++];
         group->class = (enum kiln_reuse_class)i;

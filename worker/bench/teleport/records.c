@@ -16,6 +16,7 @@ static const char *const names[KILN_TELEPORT_MEASURES] = {
     [KILN_TELEPORT_TO_FULL] = "to_full",   [KILN_TELEPORT_TO_DONOR] = "to_donor",
     [KILN_TELEPORT_CHANGE] = "change",     [KILN_TELEPORT_APART] = "apart",
     [KILN_TELEPORT_FEATURES] = "features", [KILN_TELEPORT_FEATURES_DONOR] = "features_donor",
+    [KILN_TELEPORT_STYLED] = "styled",
 };
 
 json_t *kiln_teleport_soften(const struct kiln_teleport_bench *bench)
@@ -23,6 +24,14 @@ json_t *kiln_teleport_soften(const struct kiln_teleport_bench *bench)
     json_t *list = json_array();
     for (int i = 0; i < bench->options.soften_count; i++)
         json_array_append_new(list, json_integer(bench->options.soften[i]));
+    return list;
+}
+
+json_t *kiln_teleport_dtypes(const struct kiln_teleport_bench *bench)
+{
+    json_t *list = json_array();
+    for (int i = 0; i < bench->options.dtype_count; i++)
+        json_array_append_new(list, json_string(kiln_dtype_names[bench->options.dtypes[i]]));
     return list;
 }
 
@@ -41,14 +50,16 @@ static json_t *heading(const struct kiln_teleport_bench *bench)
     kiln_mode_text(&o->donors, donors);
     if (ret && !kiln_mode_same(&o->donors, &o->coarse))
         json_object_set_new(ret, "donors", json_string(kiln_mode_shown(donors)));
+    if (ret && o->lora_count)
+        json_object_set_new(ret, "lora",
+                            json_sprintf("%s:%g", bench->lora_hash, (double)o->lora.weight));
     return ret;
 }
 
 /* What names a run, or a pool at a depth, in the file. */
-static json_t *key_of(const struct kiln_teleport_bench *bench,
-                      const struct kiln_teleport_table *table, const char *run, uint32_t line)
+static json_t *key_of(const struct kiln_teleport_table *table, const char *run, uint32_t line)
 {
-    return json_pack("[s, o, s, I]", kiln_dtype_names[bench->options.dtype],
+    return json_pack("[s, o, s, I]", kiln_dtype_names[table->dtype],
                      json_sprintf("%ux%u", table->size.width, table->size.height), run,
                      (json_int_t)line);
 }
@@ -88,7 +99,7 @@ static void take_pool(const struct kiln_teleport_bench *bench, struct kiln_telep
         const uint32_t pair = bench->pairs.items[pool->pair].line;
         for (int32_t depth = 0; pair == number && depth < bench->options.steps; depth++) {
             pool_run(depth, run);
-            if (names_it(line, key_of(bench, table, run, pair)))
+            if (names_it(line, key_of(table, run, pair)))
                 pool->has[depth] = take_varied(line, depth ? &pool->skip[depth] : &pool->full);
         }
     }
@@ -98,7 +109,7 @@ static void take(void *arg, const json_t *line)
 {
     struct kiln_teleport_bench *bench = arg;
     const json_t *number = json_array_get(json_object_get(line, "run"), 3);
-    for (int t = 0; t < bench->options.size_count; t++) {
+    for (int t = 0; t < bench->table_count; t++) {
         struct kiln_teleport_table *table = &bench->tables[t];
         if (json_object_get(line, "near")) {
             take_pool(bench, table, line);
@@ -109,7 +120,7 @@ static void take(void *arg, const json_t *line)
                 continue;
             for (int run = 0; run < bench->run_count; run++) {
                 const bool same = names_it(
-                    line, key_of(bench, table, bench->runs[run].name, bench->pairs.items[i].line));
+                    line, key_of(table, bench->runs[run].name, bench->pairs.items[i].line));
                 for (int m = 0; same && m < KILN_TELEPORT_MEASURES; m++) {
                     const json_t *value = json_object_get(line, names[m]);
                     kiln_teleport_column(table, run, (enum kiln_teleport_measure)m)[i] =
@@ -126,7 +137,7 @@ int kiln_teleport_records_open(struct kiln_teleport_bench *bench, struct kiln_er
         kiln_records_device(bench->options.records, &bench->at);
     return kiln_records_open(&bench->records, bench->options.records, heading(bench),
                              "model, file of pairs, number of seeds or steps, seed, softening, "
-                             "size or mode of donors, coarse steps, or device",
+                             "size or mode of donors, coarse steps, LoRA, or device",
                              bench->options.report, take, bench, err);
 }
 
@@ -135,8 +146,8 @@ int kiln_teleport_record(struct kiln_teleport_bench *bench, const struct kiln_te
 {
     if (!bench->records.file)
         return 0;
-    json_t *line = json_pack(
-        "{s:o}", "run", key_of(bench, table, bench->runs[run].name, bench->pairs.items[pair].line));
+    json_t *line = json_pack("{s:o}", "run",
+                             key_of(table, bench->runs[run].name, bench->pairs.items[pair].line));
     for (int m = 0; m < KILN_TELEPORT_MEASURES; m++) {
         const double value = kiln_teleport_column(table, run, (enum kiln_teleport_measure)m)[pair];
         if (!isnan(value))
@@ -165,8 +176,7 @@ int kiln_teleport_record_pool(struct kiln_teleport_bench *bench,
     pool_run(depth, run);
     return kiln_records_put(
         &bench->records,
-        json_pack("{s:o, s:o, s:o}", "run",
-                  key_of(bench, table, run, bench->pairs.items[pool->pair].line), "near",
-                  numbers(&varied->near[0][0]), "spread", numbers(&varied->spread[0][0])),
+        json_pack("{s:o, s:o, s:o}", "run", key_of(table, run, bench->pairs.items[pool->pair].line),
+                  "near", numbers(&varied->near[0][0]), "spread", numbers(&varied->spread[0][0])),
         err);
 }

@@ -64,6 +64,8 @@ int kiln_teleport_row_fill(const struct kiln_teleport_bench *bench,
         AGAIN,
         FEATURES,
         FEATURES_DONOR,
+        STYLED,
+        OFF_STYLED,
         COLUMNS
     };
     const enum kiln_teleport_kind kind = bench->runs[run].kind;
@@ -89,6 +91,8 @@ int kiln_teleport_row_fill(const struct kiln_teleport_bench *bench,
         at[AGAIN][n] = kiln_teleport_column(table, 1, KILN_TELEPORT_TO_FULL)[i];
         at[FEATURES][n] = kiln_teleport_column(table, run, KILN_TELEPORT_FEATURES)[i];
         at[FEATURES_DONOR][n] = kiln_teleport_column(table, run, KILN_TELEPORT_FEATURES_DONOR)[i];
+        at[STYLED][n] = kiln_teleport_column(table, run, KILN_TELEPORT_STYLED)[i];
+        at[OFF_STYLED][n] = kiln_teleport_difference(bench, table, run, KILN_TELEPORT_STYLED, i);
         ret->asked += at[ASKED][n];
         ret->pictures += at[PICTURES][n];
         n++;
@@ -99,6 +103,8 @@ int kiln_teleport_row_fill(const struct kiln_teleport_bench *bench,
     ret->whole = kiln_estimate_ratio(at[WHOLE], at[PICTURES], n);
     ret->to_attributes = kiln_estimate_ratio(at[OFF_VALUE], at[ASKED], n);
     ret->to_whole = kiln_estimate_ratio(at[OFF_WHOLE], at[PICTURES], n);
+    ret->style = kiln_estimate_ratio(at[STYLED], at[PICTURES], n);
+    ret->to_style = kiln_estimate_ratio(at[OFF_STYLED], at[PICTURES], n);
     ret->of_full = kind == KILN_TELEPORT_FULL || kind == KILN_TELEPORT_AGAIN
                        ? none
                        : kiln_estimate_ratio(at[TO_FULL], at[AGAIN], n);
@@ -157,11 +163,11 @@ int kiln_teleport_found(const struct kiln_teleport_bench *bench, struct kiln_tel
                         size_t *ret_count, struct kiln_error *err)
 {
     const int32_t steps = bench->options.steps;
-    const size_t most = (size_t)bench->options.size_count * KILN_REUSE_CLASS_COUNT * (size_t)steps;
+    const size_t most = (size_t)bench->table_count * KILN_REUSE_CLASS_COUNT * (size_t)steps;
     struct kiln_teleport_finding *found = calloc(most, sizeof *found);
     size_t count = 0;
     int code = found ? 0 : kiln_fail(err, KILN_NO_MEMORY, "no memory for the results");
-    for (int t = 0; t < bench->options.size_count; t++)
+    for (int t = 0; t < bench->table_count; t++)
         for (int g = 0; g < KILN_REUSE_CLASS_COUNT - 1; g++)
             for (int run = 0; run < bench->run_count && code == 0; run++) {
                 const struct kiln_teleport_table *table = &bench->tables[t];
@@ -173,6 +179,9 @@ int kiln_teleport_found(const struct kiln_teleport_bench *bench, struct kiln_tel
                 *to = (struct kiln_teleport_finding){.class = bench->pairs.groups[g].class,
                                                      .depth = (uint32_t)bench->runs[run].depth,
                                                      .size = table->size,
+                                                     .dtype = kiln_dtype_names[table->dtype],
+                                                     .with_lora = bench->options.lora_count > 0,
+                                                     .style = row.to_style,
                                                      .pairs = row.pairs,
                                                      .asked = row.asked,
                                                      .pictures = row.pictures,
@@ -211,6 +220,9 @@ void kiln_teleport_heading(const struct kiln_teleport_bench *bench)
     kiln_mode_text(&o->donors, donors);
     if (!kiln_mode_same(&o->donors, &o->coarse))
         printf("Mode of the donors: %s.\n\n", kiln_mode_shown(donors));
+    if (o->lora_count)
+        printf("All runs are with the LoRA %s:%g, and prompts end with \"%s\".\n\n",
+               bench->lora_name, (double)o->lora.weight, bench->suffix);
     puts("A pair belongs to the class that the guard gives it; \"refused\" ones never are hits.  "
          "again: a full run with");
     puts(
@@ -235,14 +247,13 @@ static bool is_shown(const struct kiln_teleport_bench *bench,
     return shown && is_single(bench, run);
 }
 
-enum grid { GRID_WHOLE, GRID_ATTRIBUTES, GRID_FEATURES };
+enum grid { GRID_WHOLE, GRID_ATTRIBUTES, GRID_STYLE, GRID_FEATURES };
 
 static void print_cell(const struct kiln_teleport_row *row, enum grid grid)
 {
-    if (grid == GRID_FEATURES)
-        kiln_figure_print(row->features, 1, 3, false);
-    else
-        kiln_figure_print(grid == GRID_WHOLE ? row->whole : row->attributes, 100, 1, false);
+    const struct kiln_estimate cells[] = {row->whole, row->attributes, row->style, row->features};
+    kiln_figure_print(cells[grid], grid == GRID_FEATURES ? 1 : 100, grid == GRID_FEATURES ? 3 : 1,
+                      false);
 }
 
 /* One value of all groups and runs as a table: rows are groups, columns runs. */
@@ -251,13 +262,14 @@ static int print_grid(const struct kiln_teleport_bench *bench,
                       struct kiln_error *err)
 {
     static const char *const titles[] = {
-        "Whole prompts right, %", "Attributes right, %",
+        "Whole prompts right, %", "Attributes right, %", "In the LoRA's style, %",
         "Distance to the full run of the same seed, by features of the VAE decoder; again: between "
         "two full runs, the noise\nfloor"};
     struct kiln_teleport_row row;
     int code = kiln_teleport_row_fill(bench, table, -1, 1, &row, err);
-    if (code || (grid == GRID_FEATURES && isnan(row.features.value)))
-        return code; /* records of before features were measured */
+    if (code || (grid == GRID_FEATURES && isnan(row.features.value)) ||
+        (grid == GRID_STYLE && isnan(row.style.value)))
+        return code; /* records of before features were measured; no style */
     printf("\n%s\n\n| pairs | n |", titles[grid]);
     for (int run = 0; run < bench->run_count; run++)
         if (is_shown(bench, table, run))
@@ -294,9 +306,12 @@ static int print_hits(const struct kiln_teleport_bench *bench,
         "donor with the same prompt\nis one); distance of low-pass latents to the full run of the "
         "same seed and to the donor, % of that between two full runs;\nthe same distances by "
         "features of the VAE decoder, as they are\n");
-    puts("| class | run | cost | n | attributes | whole | to full run, % | to donor, % | features, "
-         "to full run | features, to donor |");
-    puts("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |");
+    const bool styled = bench->style >= 0;
+    printf("| class | run | cost | n | attributes | whole |%s to full run, %% | to donor, %% | "
+           "features, to full run | features, to donor |\n",
+           styled ? " style |" : "");
+    printf("| --- | --- | --- | --- | --- | --- |%s --- | --- | --- | --- |\n",
+           styled ? " --- |" : "");
     for (int g = 0; g < KILN_REUSE_CLASS_COUNT - 1; g++)
         for (int run = 1; run < bench->run_count; run++) {
             const struct kiln_teleport_run *how = &bench->runs[run];
@@ -311,6 +326,8 @@ static int print_hits(const struct kiln_teleport_bench *bench,
                    kiln_teleport_cost(bench, how), row.pairs);
             kiln_figure_print(row.to_attributes, 100, 2, true);
             kiln_figure_print(row.to_whole, 100, 2, true);
+            if (styled)
+                kiln_figure_print(row.to_style, 100, 2, true);
             kiln_figure_print(row.of_full, 100, 0, false);
             kiln_figure_print(row.of_donor, 100, 0, false);
             kiln_figure_print(row.features, 1, 3, false);
@@ -356,11 +373,12 @@ int kiln_teleport_print(const struct kiln_teleport_bench *bench,
                         const struct kiln_teleport_table *table, struct kiln_error *err)
 {
     printf("\n### %ux%u, %s\n", table->size.width, table->size.height,
-           kiln_dtype_names[bench->options.dtype]);
+           kiln_dtype_names[table->dtype]);
     if (bench->options.small)
         printf("\nDonors are of %ux%u, enlarged.\n", table->donor.width, table->donor.height);
     int code = print_grid(bench, table, GRID_WHOLE, err);
     code = code ? code : print_grid(bench, table, GRID_ATTRIBUTES, err);
+    code = code ? code : print_grid(bench, table, GRID_STYLE, err);
     code = code ? code : print_grid(bench, table, GRID_FEATURES, err);
     code = code ? code : print_hits(bench, table, err);
     if (code == 0)
@@ -402,10 +420,11 @@ static json_t *group_json(const struct kiln_teleport_bench *bench,
         json_array_append_new(whole, kiln_figure_pair(row.whole));
         json_array_append_new(features, kiln_figure_pair(row.features));
     }
-    return json_pack("{s:o, s:s, s:I, s:o, s:o, s:o, s:o}", "size",
-                     json_sprintf("%ux%u", table->size.width, table->size.height), "pairs",
-                     bench->pairs.groups[group].name, "n", (json_int_t)pairs, "runs", runs,
-                     "attributes", attributes, "whole", whole, "features", features);
+    return json_pack("{s:o, s:s, s:s, s:I, s:o, s:o, s:o, s:o}", "size",
+                     json_sprintf("%ux%u", table->size.width, table->size.height), "dtype",
+                     kiln_dtype_names[table->dtype], "pairs", bench->pairs.groups[group].name, "n",
+                     (json_int_t)pairs, "runs", runs, "attributes", attributes, "whole", whole,
+                     "features", features);
 }
 
 /* Variety of a class at a size and depth, by donors and then by uses. */
@@ -420,16 +439,17 @@ static json_t *pool_json(const struct kiln_teleport_bench *bench,
             json_array_append_new(spread,
                                   kiln_figure_pair(varied(bench, table, group, depth, p, u, true)));
         }
-    return json_pack("{s:o, s:s, s:i, s:I, s:o, s:o}", "size",
-                     json_sprintf("%ux%u", table->size.width, table->size.height), "class",
-                     bench->pairs.groups[group].name, "depth", depth, "pools",
-                     (json_int_t)pools_of(bench, table, group), "near", near, "spread", spread);
+    return json_pack("{s:o, s:s, s:s, s:i, s:I, s:o, s:o}", "size",
+                     json_sprintf("%ux%u", table->size.width, table->size.height), "dtype",
+                     kiln_dtype_names[table->dtype], "class", bench->pairs.groups[group].name,
+                     "depth", depth, "pools", (json_int_t)pools_of(bench, table, group), "near",
+                     near, "spread", spread);
 }
 
 json_t *kiln_teleport_json(const struct kiln_teleport_bench *bench)
 {
     json_t *rows = json_array();
-    for (int t = 0; t < bench->options.size_count; t++) {
+    for (int t = 0; t < bench->table_count; t++) {
         const struct kiln_teleport_table *table = &bench->tables[t];
         for (int g = 0; g < bench->pairs.group_count; g++) {
             if (bench->pairs.groups[g].pairs > 0)

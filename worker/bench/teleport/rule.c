@@ -14,8 +14,6 @@
 #include "pipeline/bench/detail.h"
 #include "storage/formats/card/model_card.h"
 
-#define PAIRS_MIN 30
-
 static const double levels[] = {0.95, 0.7, 0.35, 0.24};
 #define LEVELS (int)(sizeof levels / sizeof *levels)
 
@@ -91,15 +89,18 @@ void kiln_teleport_vary_full(const float *full, int channels, struct kiln_telepo
 bool kiln_teleport_holds(const struct kiln_teleport_finding *found, char why[KILN_FIGURE_WHY])
 {
     why[0] = '\0';
-    if (found->pairs < PAIRS_MIN) {
+    if (found->pairs < KILN_TELEPORT_PAIRS_MIN) {
         snprintf(why, KILN_FIGURE_WHY, "%zu %s too few to tell", found->pairs,
                  found->pairs == 1 ? "pair is" : "pairs are");
         return false;
     }
-    const bool good = kiln_figure_share_within("attributes", found->attributes, found->asked,
-                                               KILN_CARD_LOSS_ATTRIBUTES, why);
-    return kiln_figure_share_within("whole prompts", found->whole, found->pictures,
+    bool good = kiln_figure_share_within("attributes", found->attributes, found->asked,
+                                         KILN_CARD_LOSS_ATTRIBUTES, why);
+    good = kiln_figure_share_within("whole prompts", found->whole, found->pictures,
                                     KILN_CARD_LOSS_WHOLE, why) &&
+           good;
+    return (!found->with_lora || kiln_figure_share_within("style", found->style, found->pictures,
+                                                          KILN_CARD_LOSS_STYLE, why)) &&
            good;
 }
 
@@ -110,7 +111,7 @@ struct candidate {
     int level; /* of levels that the variety reaches; LEVELS: none */
 };
 
-static int level_of(double variety)
+int kiln_teleport_level(double variety)
 {
     int level = 0;
     while (level < LEVELS && variety < levels[level])
@@ -126,6 +127,12 @@ static bool covers(const struct candidate *a, const struct candidate *b)
            a->level <= b->level && a->donors <= b->donors && a->uses >= b->uses;
 }
 
+/* The variety that a row may name; NaN where it is not known. */
+static double least(struct kiln_estimate near)
+{
+    return near.value - near.error;
+}
+
 /* Below all levels only a job minds nothing that says alike 100, for which donors and uses do not
  * count: one donor, used once, stands for all of these. */
 static size_t add_candidates(const struct kiln_teleport_finding *found, struct candidate *out)
@@ -134,12 +141,12 @@ static size_t add_candidates(const struct kiln_teleport_finding *found, struct c
     for (int p = 0; p < KILN_TELEPORT_POOLS; p++)
         for (int u = 0; u < KILN_TELEPORT_USES; u++) {
             const struct kiln_estimate near = found->near[p][u];
-            const double least = near.value - (isnan(near.error) ? NAN : near.error);
-            const int level = isnan(least) ? LEVELS : level_of(least);
+            const double sure = least(near);
+            const int level = isnan(sure) ? LEVELS : kiln_teleport_level(sure);
             if (isnan(near.value) || (level == LEVELS && (p > 0 || u > 0)))
                 continue;
             out[count++] = (struct candidate){found, kiln_teleport_donors[p], kiln_teleport_uses[u],
-                                              fmin(fmax(isnan(least) ? 0 : least, 0), 1.99), level};
+                                              fmin(fmax(isnan(sure) ? 0 : sure, 0), 1.99), level};
         }
     return count;
 }
@@ -171,6 +178,34 @@ static double loss_of(struct kiln_estimate difference, double count)
     return rounded(kiln_figure_share_error(difference, count) - 100 * difference.value, true, 2);
 }
 
+static bool same_kind(const struct kiln_teleport_finding *a, const struct kiln_teleport_finding *b)
+{
+    return a->class == b->class && a->depth == b->depth && a->size.width == b->size.width &&
+           a->size.height == b->size.height;
+}
+
+/* Makes of a finding the worst of it and one of another number format: what loses the most, leaves
+ * the least variety, and the widest bounds. */
+static void worsen(struct kiln_teleport_finding *to, const struct kiln_teleport_finding *other)
+{
+    if (loss_of(other->attributes, other->asked) > loss_of(to->attributes, to->asked)) {
+        to->attributes = other->attributes;
+        to->asked = other->asked;
+    }
+    if (loss_of(other->whole, other->pictures) > loss_of(to->whole, to->pictures)) {
+        to->whole = other->whole;
+        to->pictures = other->pictures;
+    }
+    for (int p = 0; p < KILN_TELEPORT_POOLS; p++)
+        for (int u = 0; u < KILN_TELEPORT_USES; u++)
+            if (!isnan(least(to->near[p][u])) &&
+                !(least(other->near[p][u]) >= least(to->near[p][u])))
+                to->near[p][u] = other->near[p][u];
+    const bool both = to->change[1] > 0 && other->change[1] > 0;
+    to->change[0] = both ? fmin(to->change[0], other->change[0]) : NAN;
+    to->change[1] = both ? fmax(to->change[1], other->change[1]) : NAN;
+}
+
 static json_t *row_json(const struct candidate *row)
 {
     char size[24];
@@ -193,32 +228,62 @@ static json_t *why_not(const struct kiln_teleport_finding *found, const char *wh
 {
     char size[24];
     size_text(found->size, size);
-    return json_sprintf("%s, skip %u at %s: %s", kiln_reuse_class_name(found->class), found->depth,
-                        size, why);
+    return json_sprintf("%s, skip %u at %s, %s: %s", kiln_reuse_class_name(found->class),
+                        found->depth, size, found->dtype, why);
+}
+
+/* Whether finding `at`, the first of its kind, holds in every number format; *ret: the worst of
+ * them.  Appends to the list where it does not. */
+static bool holds_in_all(const struct kiln_teleport_finding *found, size_t count, size_t at,
+                         struct kiln_teleport_finding *ret, json_t *not_offered)
+{
+    char why[KILN_FIGURE_WHY];
+    bool all = true;
+    *ret = found[at];
+    for (size_t i = at; i < count; i++) {
+        if (!same_kind(&found[i], &found[at]))
+            continue;
+        if (!kiln_teleport_holds(&found[i], why)) {
+            all = false;
+            json_array_append_new(not_offered, why_not(&found[i], why));
+        } else if (i > at) {
+            worsen(ret, &found[i]);
+        }
+    }
+    return all;
+}
+
+static bool is_first(const struct kiln_teleport_finding *found, size_t at)
+{
+    for (size_t i = 0; i < at; i++)
+        if (same_kind(&found[i], &found[at]))
+            return false;
+    return true;
 }
 
 int kiln_teleport_rows(const struct kiln_teleport_finding *found, size_t count, json_t **ret_rows,
                        json_t **ret_not_offered, struct kiln_error *err)
 {
-    char why[KILN_FIGURE_WHY];
     json_t *rows = json_array(), *not_offered = json_array();
     struct candidate *all =
         calloc(count * KILN_TELEPORT_POOLS * KILN_TELEPORT_USES + 1, sizeof *all);
+    struct kiln_teleport_finding *worst = calloc(count + 1, sizeof *worst);
     size_t all_count = 0;
-    bool good = rows && not_offered && all;
+    bool good = rows && not_offered && all && worst;
     for (size_t i = 0; i < count && good; i++) {
-        const bool holds = kiln_teleport_holds(&found[i], why);
-        const size_t more = holds ? add_candidates(&found[i], all + all_count) : 0;
-        if (holds && more == 0)
-            snprintf(why, sizeof why, "variety: not measured");
+        if (!is_first(found, i) || !holds_in_all(found, count, i, &worst[i], not_offered))
+            continue;
+        const size_t more = add_candidates(&worst[i], all + all_count);
         if (more == 0)
-            good = json_array_append_new(not_offered, why_not(&found[i], why)) == 0;
+            good = json_array_append_new(not_offered,
+                                         why_not(&found[i], "variety: not measured")) == 0;
         all_count += more;
     }
     for (size_t i = 0; i < all_count && good; i++)
         if (!is_covered(all, all_count, i))
             good = json_array_append_new(rows, row_json(&all[i])) == 0;
     free(all);
+    free(worst);
     int code = 0;
     if (!good)
         code = kiln_fail(err, KILN_NO_MEMORY, "no memory for the results");

@@ -49,17 +49,27 @@ struct kiln_teleport_finding {
     struct kiln_picture_size size;
     size_t pairs;
     double asked, pictures;                 /* how many attributes and pictures there were */
+    const char *dtype;                      /* in which it was measured */
     struct kiln_estimate attributes, whole; /* differences to full runs, 0..1; below 0 is a loss */
+    bool with_lora;
+    struct kiln_estimate style; /* likewise of pictures in the LoRA's style; NaN: not known */
     struct kiln_estimate near[KILN_TELEPORT_POOLS][KILN_TELEPORT_USES]; /* shares of full runs' */
     double change[2]; /* bounds of what the first step of a right run changes; NaN: not known */
 };
 
-/* Whether a depth is as good as a full run; why: what is not, "" if it is. */
+#define KILN_TELEPORT_PAIRS_MIN 30 /* fewer tell nothing */
+
+/* The level of variety that a value reaches (rule.c); below all of them it is the last. */
+int kiln_teleport_level(double variety);
+
+/* Whether a depth is as good as a full run; why: what is not, "" if it is.  With a LoRA its style
+ * must be known, and must not be lost. */
 bool kiln_teleport_holds(const struct kiln_teleport_finding *found, char why[KILN_FIGURE_WHY]);
 
 /* The lists "rows" and "not_offered" of kiln.json's "teleport" (schemas/model.md).  In a row one
- * standard error is taken off variety and added to losses.  KILN_FULL for more rows than a card may
- * have. */
+ * standard error is taken off variety and added to losses.  Findings of one class, depth and size
+ * are of several number formats: one that does not hold in each is not offered, and a row has the
+ * worst of them.  KILN_FULL for more rows than a card may have. */
 int kiln_teleport_rows(const struct kiln_teleport_finding *found, size_t count, json_t **ret_rows,
                        json_t **ret_not_offered, struct kiln_error *err) KILN_MUST_CHECK;
 

@@ -73,6 +73,8 @@ static int render(struct kiln_teleport_bench *bench, struct kiln_mode mode,
                              .width = (int32_t)size.width,
                              .height = (int32_t)size.height,
                              .num_steps = steps,
+                             .loras = &bench->options.lora,
+                             .lora_count = bench->options.lora_count,
                              .skip_decode = !decode};
     if (mode.kind == KILN_MODE_EXACT && depth > 0)
         mode.kind = KILN_MODE_START_STEP;
@@ -267,6 +269,7 @@ static int look(struct group *group, int run, int item, const DiffusionZOutput *
     struct kiln_teleport_table *table = group->table;
     const struct kiln_teleport_run *how = &group->bench->runs[run];
     const enum kiln_teleport_kind kind = how->kind;
+    const int style = group->bench->style;
     const size_t pair = pair_of(group, item);
     float low[LOW_SIZE];
     struct kiln_seen seen;
@@ -282,6 +285,8 @@ static int look(struct group *group, int run, int item, const DiffusionZOutput *
         kiln_teleport_column(table, run, KILN_TELEPORT_ASKED)[pair] += score.asked[i];
     }
     kiln_teleport_column(table, run, KILN_TELEPORT_WHOLE)[pair] += kiln_score_whole(&score);
+    kiln_teleport_column(table, run, KILN_TELEPORT_STYLED)[pair] +=
+        style < 0 ? NAN : seen.style == style;
     kiln_teleport_column(table, run, KILN_TELEPORT_PICTURES)[pair] += 1;
     group->channels = output->latent_channels;
     kiln_low_pass(output->latent, group->channels, output->latent_height, output->latent_width,
@@ -333,7 +338,9 @@ static int render_coarse(struct group *group, const struct kiln_mode *mode, Diff
                              .item_count = count,
                              .width = (int32_t)group->table->size.width,
                              .height = (int32_t)group->table->size.height,
-                             .num_steps = group->bench->options.steps};
+                             .num_steps = group->bench->options.steps,
+                             .loras = &group->bench->options.lora,
+                             .lora_count = group->bench->options.lora_count};
     if (!kiln_batch_set_mode(&batch, mode, pictures->card.coarse_sizes,
                              pictures->card.coarse_size_count))
         return kiln_fail(err, KILN_INTERNAL, "no small size for %dx%d", batch.width, batch.height);

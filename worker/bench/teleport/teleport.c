@@ -8,6 +8,7 @@
 
 #include "storage/formats/card/model_card.h"
 #include "worker/bench/bench.h"
+#include "worker/bench/lora.h"
 #include "worker/bench/measured/card.h"
 #include "worker/verbs/verbs.h"
 
@@ -75,10 +76,11 @@ static void plan_runs(struct kiln_teleport_bench *bench)
 
 /* The pools are the first pairs of the accepted groups. */
 static int plan_table(struct kiln_teleport_bench *bench, struct kiln_teleport_table *table,
-                      struct kiln_bench_size size, struct kiln_error *err)
+                      struct kiln_bench_size size, int32_t dtype, struct kiln_error *err)
 {
     const struct kiln_model_card *card = &bench->pictures.card;
     const struct kiln_teleport_pairs *pairs = &bench->pairs;
+    table->dtype = dtype;
     table->size = (struct kiln_picture_size){(uint32_t)size.width, (uint32_t)size.height};
     table->donor = table->size;
     if (bench->options.small &&
@@ -108,29 +110,51 @@ static int read_pairs(struct kiln_teleport_bench *bench, struct kiln_error *err)
     snprintf(demo, sizeof demo, "%s/reuse/demo.tsv", o->lists ? o->lists : "");
     const char *path = o->pairs ? o->pairs : demo, *slash = strrchr(path, '/');
     bench->pairs_name = o->pairs ? (slash ? slash + 1 : path) : "demo.tsv";
-    int code = kiln_teleport_pairs_read(o, path, bench->pictures.labels, &bench->pairs, err);
+    int code = kiln_teleport_pairs_read(o, path, bench->pictures.labels, bench->suffix,
+                                        &bench->pairs, err);
     if (code == 0 && !kiln_file_hash(path, UINT64_MAX, bench->pairs_hash))
         code = kiln_fail(err, KILN_IO, "%s: the file cannot be read", path);
     return code;
 }
 
-static int open_bench(struct kiln_teleport_bench *bench, struct kiln_error *err)
+static int identify_lora(struct kiln_teleport_bench *bench, struct kiln_error *err)
+{
+    bench->style = -1;
+    if (!bench->options.lora_count)
+        return 0;
+    int code =
+        kiln_bench_lora_identify(&bench->options.lora, bench->lora_name, bench->lora_hash, err);
+    if (code == 0)
+        bench->style = kiln_pictures_style(&bench->pictures, bench->lora_name, bench->suffix);
+    return code;
+}
+
+/* Nothing is loaded for a report, which renders nothing, nor twice. */
+static int open_model(struct kiln_teleport_bench *bench, int32_t dtype, struct kiln_error *err)
 {
     const struct kiln_teleport_options *o = &bench->options;
     const DiffusionZOptions model = {
-        .model_path = o->model, .device_id = o->device, .dtype = o->dtype, .threads = o->threads};
+        .model_path = o->model, .device_id = o->device, .dtype = dtype, .threads = o->threads};
+    return o->report ? 0 : kiln_pictures_model(&bench->pictures, &model, err);
+}
+
+static int open_bench(struct kiln_teleport_bench *bench, struct kiln_error *err)
+{
+    const struct kiln_teleport_options *o = &bench->options;
     json_t *card = NULL;
     kiln_measured_now(o->device, &bench->at);
     int code = o->write ? kiln_measured_card_read(o->model, &card, err) : 0;
     json_decref(card);
     code = code ? code : kiln_pictures_identify(&bench->pictures, o->model, err);
     code = code ? code : kiln_pictures_judge(&bench->pictures, o->judge, o->device, err);
+    code = code ? code : identify_lora(bench, err);
     code = code ? code : read_pairs(bench, err);
     plan_runs(bench);
-    for (int i = 0; i < o->size_count && code == 0; i++)
-        code = plan_table(bench, &bench->tables[i], o->sizes[i], err);
-    if (code == 0 && !o->report) /* which renders nothing */
-        code = kiln_pictures_model(&bench->pictures, &model, err);
+    for (int d = 0; d < o->dtype_count; d++) /* for each of which a model is loaded */
+        for (int i = 0; i < o->size_count && code == 0; i++)
+            code = plan_table(bench, &bench->tables[bench->table_count++], o->sizes[i],
+                              o->dtypes[d], err);
+    code = code ? code : open_model(bench, o->dtypes[0], err);
     return code ? code : kiln_teleport_records_open(bench, err);
 }
 
@@ -163,9 +187,10 @@ static int run_bench(struct kiln_teleport_bench *bench, struct kiln_error *err)
     int code = 0;
     if (!o->json)
         kiln_teleport_heading(bench);
-    for (int i = 0; i < o->size_count && code == 0; i++) {
+    for (int i = 0; i < bench->table_count && code == 0; i++) {
         struct kiln_teleport_table *table = &bench->tables[i];
-        code = o->report ? 0 : kiln_teleport_fill(bench, table, err);
+        code = open_model(bench, table->dtype, err);
+        code = code || o->report ? code : kiln_teleport_fill(bench, table, err);
         code = code || o->report ? code : kiln_teleport_fill_pools(bench, table, err);
         if (code == 0 && !o->json)
             code = print_table(bench, table, err);
@@ -177,6 +202,11 @@ static int run_bench(struct kiln_teleport_bench *bench, struct kiln_error *err)
         if (code == 0 && json_object_set_new(card, "gate", gate) != 0)
             code = kiln_fail(err, KILN_NO_MEMORY, "no memory for the results");
     }
+    if (code == 0 && o->extend) {
+        code = kiln_teleport_extend(bench, card, err);
+        json_decref(card);
+        return code;
+    }
     code = code ? code : print_card(bench, card, err);
     if (code == 0 && o->write)
         code = kiln_teleport_card_write(bench, card, err);
@@ -186,7 +216,7 @@ static int run_bench(struct kiln_teleport_bench *bench, struct kiln_error *err)
 
 static void close_bench(struct kiln_teleport_bench *bench)
 {
-    for (int i = 0; i < KILN_TELEPORT_SIZES_MAX; i++) {
+    for (int i = 0; i < bench->table_count; i++) {
         free(bench->tables[i].values);
         free(bench->tables[i].pools);
     }

@@ -2,11 +2,11 @@
  * the measurement behind teleport=auto.
  *
  * A pair is a target and a donor: two prompts, of which the donor's final latent is there.  A table
- * is one size; its runs are the target in full, the same with another seed (the noise floor), from
- * the donor's latent with 1, 2, ... steps skipped, and in fewer steps.  The guard (schemas/reuse)
- * says to which group a pair belongs: a class of hits, or "refused" with what the two prompts
- * differ in. Refused pairs are what the table of kiln.json must never have: they show what a hit
- * would do.
+ * is one size and number format; its runs are the target in full, the same with another seed (the
+ * noise floor), from the donor's latent with 1, 2, ... steps skipped, and in fewer steps.  The
+ * guard (schemas/reuse) says to which group a pair belongs: a class of hits, or "refused" with what
+ * the two prompts differ in. Refused pairs are what the table of kiln.json must never have: they
+ * show what a hit would do.
  *
  * What a pool of donors leaves of variety is measured apart, by pools: eight donors of one prompt
  * and eight pictures from each, at each depth, without a judge.
@@ -22,6 +22,7 @@
 #include "pipeline/bench/features.h"
 #include "schemas/limits.h"
 #include "schemas/reuse/class.h"
+#include "storage/formats/card/model_card.h"
 #include "storage/formats/file_hash.h"
 #include "worker/bench/measured/figures.h"
 #include "worker/bench/measured/occasion.h"
@@ -32,6 +33,7 @@
 #include "worker/bench/teleport/rule.h"
 
 #define KILN_TELEPORT_SIZES_MAX 4
+#define KILN_TELEPORT_TABLES_MAX (KILN_TELEPORT_SIZES_MAX * KILN_CARD_DTYPES)
 #define KILN_TELEPORT_SEEDS_MAX 8
 #define KILN_TELEPORT_POOLS_EACH_MAX 256 /* of a class */
 #define KILN_TELEPORT_GROUPS_MAX 24
@@ -45,18 +47,19 @@
 struct kiln_teleport_options {
     const char *model, *judge, *lists, *pairs; /* lists: the folder of the standard prompts */
     const char *records;                       /* NULL where not given */
-    int32_t device, threads, steps, seeds, dtype;
+    int32_t device, threads, steps, seeds, dtypes[KILN_CARD_DTYPES];
     struct kiln_bench_size sizes[KILN_TELEPORT_SIZES_MAX];
     struct kiln_mode modes[KILN_TELEPORT_MODES_MAX]; /* of coarse first */
     struct kiln_mode coarse; /* of all runs, which begin their small phase late; EXACT: they are
                                 full ones */
     struct kiln_mode donors; /* of the donors, likewise */
-    int size_count, soften_count, mode_count;
+    DiffusionZLora lora;     /* of all runs, if lora_count is 1 */
+    int size_count, soften_count, mode_count, dtype_count, lora_count;
     uint32_t soften[KILN_CARD_SOFTEN]; /* as in kiln.json */
     uint64_t count, refused, pools;    /* pairs of a group at most; pools of a class */
     uint64_t seed;                     /* another one: the same pairs with other noise */
     const char *embedder;              /* its directory, for --fit; NULL: none */
-    bool combine, fit, no_fewer, small, report, json, write, help;
+    bool combine, fit, extend, no_fewer, small, report, json, write, help;
     char command[512]; /* as typed, without the paths of this machine */
 };
 
@@ -90,9 +93,10 @@ struct kiln_teleport_pairs {
 };
 
 /* Reads a file of pairs (tests/quality/reuse), asks the guard with the words of the model, and
- * takes as many of each group as the options say.  KILN_BAD_INPUT names file and line. */
+ * takes as many of each group as the options say.  suffix: what both prompts of a pair end with.
+ * KILN_BAD_INPUT names file and line. */
 int kiln_teleport_pairs_read(const struct kiln_teleport_options *options, const char *path,
-                             const struct kiln_judge_labels *labels,
+                             const struct kiln_judge_labels *labels, const char *suffix,
                              struct kiln_teleport_pairs *ret,
                              struct kiln_error *err) KILN_MUST_CHECK;
 void kiln_teleport_pairs_release(struct kiln_teleport_pairs *pairs);
@@ -132,6 +136,7 @@ enum kiln_teleport_measure {
      * and of SKIP to the donor.  Records of before they were measured have none. */
     KILN_TELEPORT_FEATURES,
     KILN_TELEPORT_FEATURES_DONOR,
+    KILN_TELEPORT_STYLED, /* pictures in the LoRA's style; without a style NaN */
     KILN_TELEPORT_MEASURES
 };
 
@@ -144,6 +149,7 @@ struct kiln_teleport_pool {
 };
 
 struct kiln_teleport_table {
+    int32_t dtype;
     struct kiln_picture_size size;
     struct kiln_picture_size donor; /* of donors; with --small smaller, and they are enlarged */
     size_t pairs;
@@ -158,7 +164,11 @@ struct kiln_teleport_bench {
     struct kiln_teleport_pairs pairs;
     struct kiln_teleport_run runs[KILN_TELEPORT_RUNS_MAX];
     int run_count;
-    struct kiln_teleport_table tables[KILN_TELEPORT_SIZES_MAX];
+    struct kiln_teleport_table tables[KILN_TELEPORT_TABLES_MAX];
+    int table_count;
+    char lora_name[KILN_NAME_MAX + 1], lora_hash[KILN_FILE_HASH_MAX];
+    char suffix[64];                /* of all prompts, for the LoRA's style */
+    int style;                      /* of the LoRA, position in the judge's labels, or -1 */
     int32_t first_depth, end_depth; /* the fewest steps that are skipped; and one above the most */
     struct kiln_measured_at at;
     char pairs_hash[KILN_FILE_HASH_MAX];
@@ -240,8 +250,9 @@ int kiln_teleport_records_open(struct kiln_teleport_bench *bench,
                                struct kiln_error *err) KILN_MUST_CHECK;
 int kiln_teleport_record(struct kiln_teleport_bench *bench, const struct kiln_teleport_table *table,
                          int run, size_t pair, struct kiln_error *err) KILN_MUST_CHECK;
-/* The list --soften. */
+/* The lists --soften and --dtype. */
 json_t *kiln_teleport_soften(const struct kiln_teleport_bench *bench);
+json_t *kiln_teleport_dtypes(const struct kiln_teleport_bench *bench);
 /* depth 0: the full runs of the pool. */
 int kiln_teleport_record_pool(struct kiln_teleport_bench *bench,
                               const struct kiln_teleport_table *table,
@@ -256,6 +267,7 @@ struct kiln_teleport_row {
     size_t pairs;
     double asked, pictures;
     struct kiln_estimate attributes, whole, to_attributes, to_whole;
+    struct kiln_estimate style, to_style;   /* NaN without a style */
     struct kiln_estimate of_full, of_donor; /* distances, as shares of that of two full runs */
     struct kiln_estimate features, features_donor; /* distances of decoder features, means */
 };
@@ -297,13 +309,22 @@ int kiln_teleport_bounds(const struct kiln_teleport_bench *bench,
                          double ret_bounds[2], struct kiln_error *err) KILN_MUST_CHECK;
 /* What was measured and how, as it is in kiln.json under "measured"; NULL without memory. */
 json_t *kiln_teleport_json(const struct kiln_teleport_bench *bench);
-/* The object "teleport" of kiln.json, or what belongs under "small" or "coarse" of it. */
+/* The object "teleport" of kiln.json, or what belongs under "small" or "coarse" of it, or in its
+ * list "loras". */
 int kiln_teleport_card(const struct kiln_teleport_bench *bench, json_t **ret,
                        struct kiln_error *err) KILN_MUST_CHECK;
-/* Puts such an object into kiln.json: what is there of other sizes and under "small" stays, or with
- * --small or --coarse all else. */
+/* Puts such an object into kiln.json: what is there of other sizes and under other names stays, or
+ * with --small, --coarse or --lora all else. */
 int kiln_teleport_card_write(const struct kiln_teleport_bench *bench, json_t *card,
                              struct kiln_error *err) KILN_MUST_CHECK;
+/* What the new card has not as the one that is there, "model", "dtypes", "steps" or "soften", or
+ * NULL.  Then number formats that were measured beside those of the other rows are named in each
+ * row of the new one. */
+const char *kiln_teleport_differs(const json_t *had, json_t *card);
+/* Prints in which further formats the rows of kiln.json hold, and with --write notes them there.
+ * card: of kiln_teleport_card. */
+int kiln_teleport_extend(const struct kiln_teleport_bench *bench, json_t *card,
+                         struct kiln_error *err) KILN_MUST_CHECK;
 /* How much the words of two prompts have in common: the target's that the donor has, the donor's
  * that the target has, those in the same order, each a share; and the logarithm of the ratio of
  * their numbers. */
