@@ -42,10 +42,11 @@ def get(url, path, **query):
 
 
 def read_metrics(url):
+    """Gauges by name, of one gallery and so of one pool."""
     with urllib.request.urlopen(url, timeout=60) as answer:
         lines = answer.read().decode().splitlines()
-    return {name: float(value) for name, value in (line.split() for line in lines
-                                                   if line.startswith("kiln_gallery_") and "{" not in line)}
+    return {line.split("{")[0].split()[0]: float(line.split()[-1]) for line in lines
+            if line.startswith("kiln_gallery_")}
 
 
 def wait_until_embedded(url, metrics, limit_s):
@@ -59,7 +60,7 @@ def wait_until_embedded(url, metrics, limit_s):
                      "vector: is search by meaning on (see /help of the gallery)?  Allow more time with --wait")
         time.sleep(2)
         seen = read_metrics(metrics)
-        embedded = seen["kiln_gallery_meaning_prompts"] > 0 and seen["kiln_gallery_meaning_waiting"] == 0
+        embedded = seen.get("kiln_gallery_meaning_prompts", 0) > 0 and seen["kiln_gallery_meaning_waiting"] == 0
         ready = ready + 1 if embedded and seen["kiln_gallery_index_complete"] else 0
 
 
