@@ -23,6 +23,11 @@ struct expecting {
     double until_ms; /* of the processor */
 };
 
+static bool is_served(const void *arg, const char *lora_set)
+{
+    return kiln_cache_serves(arg, lora_set);
+}
+
 static bool is_outdated(const void *arg, const struct kiln_reuse_look *look)
 {
     return kiln_cache_outdated(arg, look);
@@ -56,7 +61,8 @@ int kiln_expect(struct kiln_leader *leader, int64_t now_ms, struct kiln_error *e
     const int64_t began_ms = kiln_clock_ms();
     struct expecting expecting = {
         .leader = leader, .ids = ids, .until_ms = kiln_ms_of(CLOCK_THREAD_CPUTIME_ID) + LOOK_MS};
-    expecting.count = kiln_policy_to_look(leader->policy, is_outdated, leader->cache, ids, LOOKS);
+    expecting.count =
+        kiln_policy_to_look(leader->policy, is_served, is_outdated, leader->cache, ids, LOOKS);
     if (expecting.count > 0) {
         int rc = kiln_ledger_asking(leader->ledger, leader->pool, ids, expecting.count, expect_one,
                                     &expecting, err);

@@ -557,6 +557,11 @@ uint64_t kiln_cache_turn(const struct kiln_cache *cache)
     return kiln_donor_news_turn(cache->news);
 }
 
+bool kiln_cache_serves(const struct kiln_cache *cache, const char *lora_set)
+{
+    return kiln_card_reuse_serves(&cache->card.reuse, lora_set);
+}
+
 bool kiln_cache_outdated(const struct kiln_cache *cache, const struct kiln_reuse_look *look)
 {
     return kiln_donor_news_since(cache->news, look);
@@ -576,23 +581,20 @@ struct kiln_donor kiln_cache_take(struct kiln_cache *cache, const struct kiln_jo
     const char *reason;
     struct kiln_donor donor = {0};
     struct kiln_reuse_look look;
-    double saved = 0;
     if (!kiln_reuse_wants(job))
         return donor;
     atomic_store(&cache->asked, true);
     if (!missed || kiln_cache_outdated(cache, missed))
         donor = kiln_cache_look(cache, job, whole, NULL, &reason, &look);
-    if (donor.job) {
-        pthread_mutex_lock(&cache->lock);
-        kiln_donor_index_use(cache->index, donor.job);
-        saved = donor.coarse ? kiln_mode_begun_forwards(&cache->card.reuse.coarse, donor.step)
-                             : donor.step;
-        pthread_mutex_unlock(&cache->lock);
-    }
     kiln_metric_add(KILN_METRIC_DONOR_LOOKUPS, donor.job ? KILN_DONOR_HIT : KILN_DONOR_MISS, 1);
-    if (donor.job) {
-        kiln_metric_observe(KILN_METRIC_DONOR_STEPS, (uint32_t)donor.hit - 1, saved);
-        kiln_metric_observe(KILN_METRIC_DONOR_VARIETY, (uint32_t)donor.hit - 1, donor.variety);
-    }
+    if (!donor.job)
+        return donor;
+    pthread_mutex_lock(&cache->lock);
+    kiln_donor_index_use(cache->index, donor.job);
+    const double saved =
+        donor.coarse ? kiln_mode_begun_forwards(&cache->card.reuse.coarse, donor.step) : donor.step;
+    pthread_mutex_unlock(&cache->lock);
+    kiln_metric_observe(KILN_METRIC_DONOR_STEPS, (uint32_t)donor.hit - 1, saved);
+    kiln_metric_observe(KILN_METRIC_DONOR_VARIETY, (uint32_t)donor.hit - 1, donor.variety);
     return donor;
 }

@@ -124,36 +124,38 @@ static bool copies_exact(const struct kiln_reuse_pool *pool, const struct kiln_m
     return pool->exact && own->kind == KILN_MODE_COARSE && depth + 1 == own->small;
 }
 
-/* The start with the least cost that leaves this variety, of several the most varied. */
-static struct kiln_reuse_start cheapest(const struct kiln_model_card *card,
-                                        const struct kiln_job *job,
-                                        const struct kiln_reuse_pool *pool, double variety)
+/* A start that the rows allow; without a row: the run in full. */
+struct choice {
+    const struct kiln_card_reuse_row *row;
+    bool coarse;
+    double forwards, variety;
+};
+#define CHOICES (1 + KILN_CARD_REUSE_ROWS + KILN_CARD_SMALL_ROWS)
+
+/* The run in full, and what costs less and leaves the least variety; returns how many. */
+static uint32_t choices_of(const struct kiln_model_card *card, const struct kiln_job *job,
+                           const struct kiln_reuse_pool *pool, const struct kiln_mode *own,
+                           struct choice ret[CHOICES])
 {
-    const struct kiln_mode own = kiln_model_card_mode_of(card, job);
-    struct kiln_reuse_start best = {.forwards = kiln_mode_forwards(&own, job->steps), .own = own};
+    const double whole = kiln_mode_forwards(own, job->steps), least = kiln_reuse_least(job->alike);
     const bool possible = card->reuse.steps == job->steps && kiln_reuse_wants(job);
     enum kiln_reuse_table at[2];
-    const int tables = possible ? tables_of(card, job, &own, pool->small, at) : 0;
+    const int tables = possible ? tables_of(card, job, own, pool->small, at) : 0;
+    uint32_t found = 0;
+    ret[found++] = (struct choice){NULL, false, whole, 1};
     for (int t = 0; t < tables; t++) {
         const bool coarse = at[t] == KILN_REUSE_COARSE;
         uint32_t count;
         const struct kiln_card_reuse_row *rows = kiln_card_reuse_rows(&card->reuse, at[t], &count);
         for (uint32_t i = 0; i < count && !(coarse && pool->whole); i++) {
-            const double forwards = forwards_from(&own, job->steps, rows[i].depth, coarse);
-            const bool better =
-                forwards < best.forwards ||
-                (best.row && forwards == best.forwards && rows[i].variety > best.row->variety);
-            if (better && holds(&rows[i], job, pool, variety) &&
-                !copies_exact(pool, &own, rows[i].depth))
-                best = (struct kiln_reuse_start){&rows[i], coarse, forwards, 0, own};
+            const double forwards = forwards_from(own, job->steps, rows[i].depth, coarse);
+            if (forwards < whole && holds(&rows[i], job, pool, least) &&
+                !copies_exact(pool, own, rows[i].depth))
+                ret[found++] =
+                    (struct choice){&rows[i], coarse, forwards, fmin(rows[i].variety, 1)};
         }
     }
-    return best;
-}
-
-static double variety_of(struct kiln_reuse_start start)
-{
-    return start.row ? fmin(start.row->variety, 1) : 1;
+    return found;
 }
 
 /* In (0, 1); the same whenever the job is looked at. */
@@ -164,18 +166,47 @@ static double chance_of(const struct kiln_job *job)
     return kiln_random_share(&state);
 }
 
+/* What jobs share: `usual` leaves the floor or more, and a share of them begins at `deep`, which
+ * leaves less, so that the mean is the floor; share 0: nobody does. */
+struct mix {
+    const struct choice *usual, *deep;
+    double share, mean; /* mean: of what the runs cost */
+};
+
+/* Of all such pairs the one with the least mean, of several the most varied.  A higher alike allows
+ * all that a lower one does, so the mean never rises with it. */
+static struct mix least_mix(const struct choice *choices, uint32_t count, double floor)
+{
+    struct mix best = {.mean = INFINITY};
+    double best_leaves = 0;
+    for (const struct choice *usual = choices; usual < choices + count; usual++)
+        for (const struct choice *deep = choices; deep < choices + count; deep++) {
+            const double saves = usual->forwards - deep->forwards;
+            const bool shares = deep->variety < floor && saves > 0;
+            if (usual->variety < floor || (deep != usual && !shares))
+                continue;
+            const double share =
+                shares ? (usual->variety - floor) / (usual->variety - deep->variety) : 0;
+            const double mean = usual->forwards - share * saves;
+            const double leaves = share > 0 ? floor : usual->variety;
+            if (mean < best.mean || (mean == best.mean && leaves > best_leaves)) {
+                best = (struct mix){usual, deep, share, mean};
+                best_leaves = leaves;
+            }
+        }
+    return best;
+}
+
 struct kiln_reuse_start kiln_reuse_start(const struct kiln_model_card *card,
                                          const struct kiln_job *job,
                                          const struct kiln_reuse_pool *pool)
 {
-    const double floor = kiln_reuse_floor(job->alike);
-    struct kiln_reuse_start usual = cheapest(card, job, pool, floor);
-    struct kiln_reuse_start deep = cheapest(card, job, pool, kiln_reuse_least(job->alike));
-    const double room = variety_of(usual) - floor, costs = variety_of(usual) - variety_of(deep);
-    const double share = deep.forwards < usual.forwards ? room / costs : 0;
-    usual.mean_forwards = deep.mean_forwards =
-        usual.forwards - share * (usual.forwards - deep.forwards);
-    return share > 0 && chance_of(job) < share ? deep : usual;
+    const struct kiln_mode own = kiln_model_card_mode_of(card, job);
+    struct choice choices[CHOICES];
+    const uint32_t count = choices_of(card, job, pool, &own, choices);
+    const struct mix mix = least_mix(choices, count, kiln_reuse_floor(job->alike));
+    const struct choice *at = mix.share > 0 && chance_of(job) < mix.share ? mix.deep : mix.usual;
+    return (struct kiln_reuse_start){at->row, at->coarse, at->forwards, mix.mean, own};
 }
 
 uint32_t kiln_reuse_depth(const struct kiln_model_card *card, const struct kiln_job *job,
@@ -189,12 +220,15 @@ const char *kiln_reuse_refusal(const struct kiln_model_card *card, const struct 
                                const struct kiln_reuse_pool *pool)
 {
     const struct kiln_mode own = kiln_model_card_mode_of(card, job);
-    const double floor = kiln_reuse_floor(job->alike);
-    bool enough = floor <= 0, fresh = floor <= 0, varied = floor <= 0;
+    const double least = kiln_reuse_least(job->alike), cost = kiln_mode_forwards(&own, job->steps);
+    bool enough = least <= 0, fresh = least <= 0, varied = least <= 0, copies = false;
     if (!(kiln_reuse_classes(card, job, pool->small, true) & 1u << pool->class))
         return "the model's table has no row for them at this size and number of steps";
     if (pool->donors == 0)
         return "none is stored";
+    if (kiln_reuse_start(card, job, pool).mean_forwards < cost)
+        return "at its alike only some jobs begin from them: seed and prompt decide, and this one "
+               "does not";
     enum kiln_reuse_table at[2];
     const int tables = tables_of(card, job, &own, pool->small, at);
     for (int t = 0; t < tables; t++) {
@@ -202,15 +236,20 @@ const char *kiln_reuse_refusal(const struct kiln_model_card *card, const struct 
         const struct kiln_card_reuse_row *rows = kiln_card_reuse_rows(&card->reuse, at[t], &count);
         for (uint32_t i = 0; i < count; i++) {
             const struct kiln_card_reuse_row *row = &rows[i];
+            const bool possible = holds(row, job, pool, least);
+            varied = varied || possible;
+            copies = copies || (possible && copies_exact(pool, &own, row->depth) &&
+                                forwards_from(&own, job->steps, row->depth,
+                                              at[t] == KILN_REUSE_COARSE) < cost);
             if (!is_for(row, job, pool->class) || pool->donors < row->donors)
                 continue;
             enough = true;
             fresh = fresh || pool->uses < row->uses;
-            varied = varied || (pool->uses < row->uses && row->variety >= floor);
         }
     }
     return !enough   ? "too few for any row of the model's table"
            : !fresh  ? "each was used as often as the model's table allows"
+           : copies  ? "a coarse run from an exact picture keeps two small steps at least"
            : !varied ? "the pictures would be more alike than the job's alike allows"
                      : "a run from them would cost no less than the job's own mode";
 }

@@ -4,19 +4,20 @@
  * the donors that there are and of the job's wish `alike`.  A run from a donor is as right as a
  * full one where the table says so; what it costs is variety: what the donor has, the picture
  * keeps, unless the donor is softened (worker/engine/soften.h).  So at `alike` 0 a row holds only
- * if pictures drawn from such a pool are at least 95 % as far from their nearest neighbour, donors
- * included, as full runs are.  Above that, jobs share the room that a row leaves: they begin as
- * deep as the floor of `alike` allows, and so many of them deeper that their mean variety is the
- * floor.  Which ones, the seed and the prompt decide, so each job has one answer.  No run goes
- * below a least variety, so near copies come only near 100.  A donor that is used up sends the next
+ * if pictures rendered from such a pool are at least 95 % as far from their nearest neighbour,
+ * donors included, as full runs are.  Above that, jobs share the room that a row or the full run
+ * leaves above the floor of `alike`: so many of them begin deeper that their mean variety is the
+ * floor.  Of all such pairs that with the least mean cost counts, so it never rises with `alike`.
+ * Which jobs go deeper, the seed and the prompt decide, so each has one answer.  No run goes below
+ * a least variety, so near copies come only near 100.  A donor that is used up sends the next
  * job on a full run, whose latent is a new donor.  A job that is rendered coarse first may also
  * begin from a latent of its small size, enlarged, which stands for its small phase, or begin the
  * small phase itself some steps later from a latent of its own size, shrunk.  Steps are those of
  * one schedule: a start at one of the small steps is one in the small phase, a later one is at the
  * full size.
  *
- * A prompt that was never drawn before has no donor of its class "same_prompt", so a stream without
- * repeats never becomes one of near-copies.
+ * A prompt that was never rendered before has no donor of its class "same_prompt", so a stream
+ * without repeats never becomes one of near-copies.
  *
  * Source of the numbers: measured, scripts/bench/RESULTS.md; both fall with `alike` from 0.95, the
  * floor over 0.64 at 50, the least variety over 0.24, to nothing at 100.  Pictures of a stream are
@@ -66,8 +67,8 @@ uint32_t kiln_reuse_classes(const struct kiln_model_card *card, const struct kil
 bool kiln_reuse_small_size(const struct kiln_model_card *card, const struct kiln_job *job,
                            struct kiln_picture_size *ret);
 
-/* The start with the least cost that the card's rows allow with a donor of the pool.  A run from a
- * donor must cost less than the job's own mode.  Of the job its seed and prompt count as well. */
+/* Where the job begins with a donor of the pool, so that jobs that differ in seed and prompt alone
+ * cost the least in the mean.  A run from a donor must cost less than the job's own mode. */
 struct kiln_reuse_start kiln_reuse_start(const struct kiln_model_card *card,
                                          const struct kiln_job *job,
                                          const struct kiln_reuse_pool *pool);

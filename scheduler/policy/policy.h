@@ -120,11 +120,14 @@ int kiln_policy_add(struct kiln_policy *policy, const struct kiln_policy_job *jo
 void kiln_policy_expect(struct kiln_policy *policy, uint64_t id, const struct kiln_donor *donor,
                         const struct kiln_reuse_look *look);
 /* Jobs that ask and are among the first that go of their kind, and of which the last look is
- * outdated, by rank; returns how many, at most max.  Looks at KILN_POLICY_SOON jobs at most. */
+ * outdated, by rank; returns how many, at most max.  Looks at KILN_POLICY_SOON jobs at most, of the
+ * LoRA sets that a stored latent may serve. */
 #define KILN_POLICY_SOON 2048
+typedef bool kiln_policy_serves(const void *arg, const char *lora_set);
 typedef bool kiln_policy_outdated(const void *arg, const struct kiln_reuse_look *look);
-size_t kiln_policy_to_look(const struct kiln_policy *policy, kiln_policy_outdated *outdated,
-                           const void *arg, uint64_t *ret, size_t max);
+size_t kiln_policy_to_look(const struct kiln_policy *policy, kiln_policy_serves *serves,
+                           kiln_policy_outdated *outdated, const void *arg, uint64_t *ret,
+                           size_t max);
 /* Whether it was there. */
 bool kiln_policy_remove(struct kiln_policy *policy, uint64_t id);
 /* All waiting jobs of a batch; looks at every job.  Returns how many. */

@@ -3,7 +3,7 @@
  * Only the first of each queue are looked at: those behind them have time, and what is found for
  * them now is outdated when their turn comes.  So the work does not grow with the queue.  The more
  * queues of a LoRA set there are, the fewer jobs of each; sets have equal shares, of whatever
- * model.
+ * model, but for those that no stored latent serves.
  */
 #include "scheduler/policy/state.h"
 
@@ -65,16 +65,19 @@ static void walk_set(struct walk *walk, uint32_t groups, uint32_t jobs)
     each_queue(walk, groups, walk_queue);
 }
 
-size_t kiln_policy_to_look(const struct kiln_policy *p, kiln_policy_outdated *outdated,
-                           const void *arg, uint64_t *ret, size_t max)
+size_t kiln_policy_to_look(const struct kiln_policy *p, kiln_policy_serves *serves,
+                           kiln_policy_outdated *outdated, const void *arg, uint64_t *ret,
+                           size_t max)
 {
     struct walk walk = {.p = p, .outdated = outdated, .arg = arg, .ids = ret};
-    const uint32_t sets =
-        p->asking_set_count < KILN_POLICY_SOON ? p->asking_set_count : KILN_POLICY_SOON;
+    uint32_t listed[KILN_POLICY_SOON], sets = 0;
+    for (uint32_t i = 0; i < p->asking_set_count && sets < KILN_POLICY_SOON; i++)
+        if (serves(arg, p->sets[p->asking_sets[i]].lora_set))
+            listed[sets++] = p->asking_sets[i];
     for (uint32_t i = 0; i < sets; i++) {
         const uint32_t left = sets - i; /* what others leave is shared */
         walk.max = walk.count + (max - walk.count + left - 1) / left;
-        walk_set(&walk, p->sets[p->asking_sets[i]].groups, KILN_POLICY_SOON / sets);
+        walk_set(&walk, p->sets[listed[i]].groups, KILN_POLICY_SOON / sets);
     }
     return walk.count;
 }

@@ -40,6 +40,13 @@ struct kiln_statement {
 
 /* Whether the set of a row of job or latent is one LoRA whose file is known (kiln_lora_set_key). */
 #define KILN_SQL_ONE_LORA(row) "(" row ".lora_set ~ '^[^+]+@[0-9a-f]{16}$')"
+/* Of a row of latent: no LoRA, or one, and rendered with the file that its set names. */
+#define KILN_SQL_DONOR_LORA(l)                                                                     \
+    "(" l ".lora_set = '' OR " KILN_SQL_ONE_LORA(l) " AND coalesce(cardinality(" l                 \
+                                                    ".lora_files) = 1 AND left(split_part(" l      \
+                                                    ".lora_files[1], ':', 2), 16) = right(" l      \
+                                                    ".lora_set, 16), false))"
+_Static_assert(KILN_LORA_KEY_DIGITS == 16, "as in KILN_SQL_ONE_LORA and KILN_SQL_DONOR_LORA");
 
 /* Of a row of image: the steps, at full size, and the GPU-seconds that a run from a donor saved
  * against the job's own mode; below 0 where a run from it was given up.  The seconds are those that

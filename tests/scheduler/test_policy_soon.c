@@ -25,10 +25,17 @@ static bool before_turn(const void *arg, const struct kiln_reuse_look *look)
     return look->turn < *(const uint64_t *)arg;
 }
 
+/* All but those whose set begins with "bare". */
+static bool is_served(const void *arg, const char *lora_set)
+{
+    (void)arg;
+    return strncmp(lora_set, "bare", 4) != 0;
+}
+
 static size_t to_look(uint64_t turn, uint64_t *ids, size_t max)
 {
     asked = 0;
-    return kiln_policy_to_look(policy, before_turn, &turn, ids, max);
+    return kiln_policy_to_look(policy, is_served, before_turn, &turn, ids, max);
 }
 
 static void expect(uint64_t id, uint32_t skip, uint64_t turn)
@@ -160,6 +167,29 @@ static void every_lora_set_has_its_share(void **state)
     assert_int_equal(asked, 0);
 }
 
+/* However many such sets and jobs wait. */
+static void sets_that_no_latent_serves_take_nothing(void **state)
+{
+    (void)state;
+    static uint64_t ids[2 * KILN_POLICY_SOON];
+    uint64_t id = 1;
+    char set[32];
+    for (int of = 0; of < 60; of++)
+        for (int i = 0; i < 50; i++) {
+            snprintf(set, sizeof set, "bare:%d", of + 1);
+            struct kiln_policy_job j = asking(id++);
+            j.lora_set = set;
+            add(j);
+        }
+    const uint64_t before = id;
+    for (int i = 0; i < 3000; i++)
+        add(asking(id++));
+    assert_int_equal(to_look(1, ids, 2 * KILN_POLICY_SOON), KILN_POLICY_SOON);
+    assert_int_equal(asked, KILN_POLICY_SOON);
+    for (size_t i = 0; i < KILN_POLICY_SOON; i++)
+        assert_int_equal(ids[i], before + i);
+}
+
 /* A million jobs, in one queue or in thousands: no more are looked at. */
 static void a_huge_queue_costs_no_more(void **state)
 {
@@ -188,6 +218,7 @@ int main(void)
         KILN_POLICY_TEST(every_queue_has_its_share),
         KILN_POLICY_TEST(every_model_has_its_share),
         KILN_POLICY_TEST(every_lora_set_has_its_share),
+        KILN_POLICY_TEST(sets_that_no_latent_serves_take_nothing),
         KILN_POLICY_TEST(a_huge_queue_costs_no_more),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

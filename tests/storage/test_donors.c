@@ -13,6 +13,7 @@
 
 #include "schemas/clock.h"
 #include "storage/ledger/read/donors.h"
+#include "storage/ledger/read/latents.h"
 #include "tests/support/process.h"
 #include "tests/support/rig.h"
 
@@ -116,6 +117,16 @@ static void only_full_runs_are_donors(void **state)
     sql("UPDATE latent SET sigma = 0, guidance = 0, lora_set = '', mode = ''");
 }
 
+/* How many latents may be combined with that of the job. */
+static uint32_t like(uint64_t id)
+{
+    struct kiln_latent_row rows[JOBS];
+    struct kiln_error err;
+    uint32_t count = 0;
+    kiln_test_ok(kiln_ledger_like_latents(rig.ledger, "p", id, JOBS, rows, &count, &err), err);
+    return count;
+}
+
 /* One LoRA, whose file is known and was noted by the worker as well. */
 static void a_donor_names_its_lora(void **state)
 {
@@ -141,7 +152,14 @@ static void a_donor_names_its_lora(void **state)
         assert_int_equal(kept.there[i], i >= count);
     assert_string_equal(kept.sets[count], "ink:0.8@0123456789abcdef");
     assert_string_equal(kept.sets[count + 1], "");
-    sql("UPDATE latent SET lora_set = '', lora_files = '{}'");
+    for (size_t i = 0; i <= count; i++) /* one set, of files that differ: */
+        set_of("lora_set = 'ink:0.8@0123456789abcdef'", ids[i]);
+    set_of("lora_files = ARRAY['ink:' || repeat('0123456789abcdef', 4)]", ids[0]);
+    sql("UPDATE latent SET prompt_hash = repeat('e', 64)");
+    assert_int_equal(like(ids[count]), 1); /* that of ids[0] alone */
+    assert_int_equal(like(ids[count + 1]), JOBS - count - 2);
+    sql("UPDATE latent SET lora_set = '', lora_files = '{}', prompt_hash ="
+        " (SELECT prompt_hash FROM kept WHERE kept.job_id = latent.job_id)");
 }
 
 /* Its words are those that it was rendered with. */

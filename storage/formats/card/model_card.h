@@ -203,6 +203,8 @@ bool kiln_model_card_fits(struct kiln_model_card *card, const char *model_hash, 
  * False: none was measured.  A LoRA counts as measured as kiln_model_card_mode says. */
 bool kiln_card_reuse_table_of(const struct kiln_card_reuse *reuse, const struct kiln_job *job,
                               bool small, bool coarse, enum kiln_reuse_table *ret);
+/* Whether there are rows for jobs with this LoRA set (kiln_lora_set_key), of whatever strength. */
+bool kiln_card_reuse_serves(const struct kiln_card_reuse *reuse, const char *lora_set);
 /* Runs of a class and depth at a size, in a table. */
 struct kiln_card_reuse_run {
     enum kiln_reuse_table table;

@@ -50,7 +50,6 @@ int kiln_card_bounds(const char *text, struct kiln_card_sizes *ret, struct kiln_
     return 0;
 }
 
-/* A list of at most `most` values, each read by `each`. */
 int kiln_card_sha256(const struct kiln_json_value *value, char ret[KILN_CARD_SHA256],
                      struct kiln_error *err)
 {
@@ -72,6 +71,7 @@ int kiln_card_strength(const struct kiln_json_value *value, double *ret, struct 
                      KILN_LORA_SCALE_MAX);
 }
 
+/* A list of at most `most` values, each read by `each`. */
 int kiln_card_values(const struct kiln_json_value *value, uint32_t most, const char *what,
                      int (*each)(const struct kiln_json_value *element, void *ret,
                                  struct kiln_error *err),

@@ -355,6 +355,16 @@ bool kiln_card_reuse_table_of(const struct kiln_card_reuse *reuse, const struct 
     return false;
 }
 
+bool kiln_card_reuse_serves(const struct kiln_card_reuse *reuse, const char *lora_set)
+{
+    const char *file = strrchr(lora_set, '@');
+    bool found = lora_set[0] == '\0' && reuse->row_count > 0;
+    for (uint32_t i = 0; i < reuse->lora_count && file; i++)
+        found = found || (reuse->loras[i].count > 0 &&
+                          strncmp(file + 1, reuse->loras[i].sha256, KILN_LORA_KEY_DIGITS) == 0);
+    return found;
+}
+
 uint32_t kiln_card_reuse_soften(const struct kiln_card_reuse *reuse, uint32_t depth)
 {
     return depth <= reuse->soften_count ? reuse->soften[depth - 1] : 0;

@@ -190,9 +190,9 @@ int kiln_gallery_children(struct kiln_ledger *session, const struct kiln_gallery
                           uint64_t job, uint32_t max, kiln_each_tile *each, void *arg,
                           struct kiln_error *err) KILN_MUST_CHECK;
 
-/* Calls each with values that the newest pictures have for the filters batch, lora, model, style and
- * tenant, by filter and name: of each filter the `max` most frequent.  Of the filter only pool and
- * levels count. */
+/* Calls each with values that the newest pictures have for the filters batch, lora, model, style
+ * and tenant, by filter and name: of each filter the `max` most frequent.  Of the filter only pool
+ * and levels count. */
 typedef int kiln_each_filter_name(void *arg, const char *filter, const char *name,
                                   struct kiln_error *err);
 int kiln_gallery_names(struct kiln_ledger *session, const struct kiln_gallery_filter *filter,

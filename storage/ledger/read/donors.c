@@ -23,12 +23,8 @@ struct kiln_donors {
 
 /* A row of latent l with its job j. */
 #define IS_DONOR                                                                                   \
-    "l.sigma = 0 AND l.guidance = 0 AND j.pool = $1::text"                                         \
-    " AND " KILN_SQL_WHOLE("l") " AND (l.lora_set = '' OR " KILN_SQL_ONE_LORA(                     \
-        "l") " AND coalesce(cardinality(l.lora_files) = 1"                                         \
-             "  AND left(split_part(l.lora_files[1], ':', 2), 16) = right(l.lora_set, 16), "       \
-             "false))"
-_Static_assert(KILN_LORA_KEY_DIGITS == 16, "as in IS_DONOR");
+    "l.sigma = 0 AND l.guidance = 0 AND j.pool = $1::text AND " KILN_SQL_WHOLE(                    \
+        "l") " AND " KILN_SQL_DONOR_LORA("l")
 #define COLUMNS                                                                                    \
     "coalesce(l.prompt_hash, ''), l.width, l.height, l.steps, coalesce(l.model, ''),"              \
     " coalesce(l.model_hash, ''), coalesce(l.mode <> '', false),"                                  \

@@ -44,7 +44,8 @@ int kiln_ledger_like_latents(struct kiln_ledger *ledger, const char *pool, uint6
         " AND m.steps = l.steps AND m.lora_set = l.lora_set AND m.guidance = l.guidance"
         " AND m.mode = l.mode AND m.sigma = 0 AND m.job_id <> l.job_id"
         " JOIN job j ON j.id = m.job_id AND j.pool = $1 LEFT JOIN object o ON o.key = m.key"
-        " WHERE l.job_id = $2::bigint ORDER BY m.job_id DESC LIMIT $3::integer"};
+        " WHERE l.job_id = $2::bigint AND " KILN_SQL_DONOR_LORA(
+            "m") " ORDER BY m.job_id DESC LIMIT $3::integer"};
     struct kiln_params params = {0};
     PGresult *rows;
     KILN_BIND(&params, pool, job, most);

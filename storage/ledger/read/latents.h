@@ -39,7 +39,8 @@ int kiln_ledger_latents(struct kiln_ledger *ledger, const char *pool, const uint
                         struct kiln_error *err) KILN_MUST_CHECK;
 
 /* The newest other finished latents of the pool, at most `most`, that were rendered as the job's:
- * same prompt, model and files, size, steps, LoRAs, guidance and mode. */
+ * same prompt, model and files, size, steps, LoRAs, guidance and mode; with a LoRA those that the
+ * set's own file rendered, as donors (donors.h). */
 int kiln_ledger_like_latents(struct kiln_ledger *ledger, const char *pool, uint64_t job,
                              uint32_t most, struct kiln_latent_row *ret, uint32_t *ret_count,
                              struct kiln_error *err) KILN_MUST_CHECK;
