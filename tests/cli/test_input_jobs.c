@@ -167,6 +167,25 @@ static void csv_cells_are_typed_by_their_column(void **state)
           "6 {\"prompt\":\"x\",\"width\":\"wide\"}\n");
 }
 
+/* Anything else is a text, so that no value adds keys or lines; the validator refuses it. */
+static void a_list_is_one_whole_array(void **state)
+{
+    (void)state;
+    check("list.csv",
+          "prompt,loras\na,\"[],\"\"count\"\":500\"\nb,\"[\n]\"\nc,\"[1]x\"\nd,[[1]\ne,[ ]\n",
+          "2 {\"prompt\":\"a\",\"loras\":\"[],\\\"count\\\":500\"}\n"
+          "3 {\"prompt\":\"b\",\"loras\":\"[\\n]\"}\n"
+          "5 {\"prompt\":\"c\",\"loras\":\"[1]x\"}\n"
+          "6 {\"prompt\":\"d\",\"loras\":\"[[1]\"}\n"
+          "7 {\"prompt\":\"e\",\"loras\":[ ]}\n");
+    const struct kiln_set set = {"loras", "[],\"tenant\":\"x\""};
+    struct kiln_error err;
+    char *json;
+    assert_int_equal(kiln_input_overrides(&set, 1, &json, &err), 0);
+    assert_string_equal(json, "{\"loras\":\"[],\\\"tenant\\\":\\\"x\\\"\"}");
+    free(json);
+}
+
 static void broken_records_are_refused_alone(void **state)
 {
     (void)state;
@@ -347,6 +366,7 @@ int main(void)
         cmocka_unit_test(a_line_of_ten_megabytes_is_passed_over),
         cmocka_unit_test(lines_cross_every_block_boundary),
         cmocka_unit_test(csv_cells_are_typed_by_their_column),
+        cmocka_unit_test(a_list_is_one_whole_array),
         cmocka_unit_test(broken_records_are_refused_alone),
         cmocka_unit_test(a_wrong_header_ends_the_reading),
         cmocka_unit_test(unreadable_inputs_are_named),

@@ -95,7 +95,7 @@ static void test_the_head_is_that_of_python(void **state)
 static void write_head(const float *map, int64_t map_dims, int64_t vague_rows, int64_t uses,
                        const char *format)
 {
-    static const float zeros[3 * DIMS];
+    static const float values[3 * DIMS] = {1, 2, [DIMS] = 3, [2 * DIMS] = 4};
     const struct kiln_st_tensor tensors[] = {
         {"map", KILN_ST_F32, 2, {2, map_dims}, map, (size_t)map_dims * 2 * 4},
         {"vague_map",
@@ -104,8 +104,8 @@ static void write_head(const float *map, int64_t map_dims, int64_t vague_rows, i
          {vague_rows, map_dims},
          map,
          (size_t)(vague_rows * map_dims) * 4},
-        {"shift", KILN_ST_F32, 1, {3}, zeros, 3 * 4},
-        {"weight", KILN_ST_F32, 2, {uses, DIMS}, zeros, (size_t)uses * DIMS * 4}};
+        {"shift", KILN_ST_F32, 1, {uses}, values, (size_t)uses * 4},
+        {"weight", KILN_ST_F32, 2, {uses, DIMS}, values, (size_t)uses * DIMS * 4}};
     const char *const metadata[] = {"format", format, "model", "abc", NULL};
     struct kiln_error err;
     assert_int_equal(kiln_st_write("head.safetensors", tensors, 4, metadata, &err), 0);
@@ -126,7 +126,7 @@ static void test_heads_of_another_form_are_refused(void **state)
     assert_int_equal(kiln_caption_head_read("head.safetensors", &head, &err), KILN_CORRUPT);
     write_head(map, DIMS, 1, 3, "kiln-caption-head-2");
     assert_int_equal(kiln_caption_head_read("head.safetensors", &head, &err), KILN_CORRUPT);
-    write_head(map, DIMS, 2, 3, "kiln-caption-head-1"); /* without a map of vague queries */
+    write_head(map, DIMS, 2, 3, "kiln-caption-head-1");
     assert_int_equal(kiln_caption_head_read("head.safetensors", &head, &err), KILN_CORRUPT);
     write_head(map, DIMS, 2, 3, "kiln-captions-1");
     assert_int_equal(kiln_caption_head_read("head.safetensors", &head, &err), KILN_CORRUPT);
@@ -136,11 +136,30 @@ static void test_heads_of_another_form_are_refused(void **state)
     assert_int_equal(kiln_caption_head_read("none", &head, &err), KILN_NOT_FOUND);
 }
 
+static void test_vague_queries_are_as_all_to_a_head_of_format_1(void **state)
+{
+    (void)state;
+    struct kiln_caption_head head;
+    struct kiln_error err;
+    const float map[2 * DIMS] = {1, [DIMS + 1] = 2}, x[DIMS] = {3, 4};
+    float query[2], vague[2], stored[2];
+    write_head(map, DIMS, 1, 2, "kiln-caption-head-1"); /* its "vague_map" is passed over */
+    if (kiln_caption_head_read("head.safetensors", &head, &err))
+        fail_msg("%s", err.text);
+    kiln_caption_head_apply(&head, KILN_HEAD_QUERY, x, 1, query);
+    kiln_caption_head_apply(&head, KILN_HEAD_VAGUE, x, 1, vague);
+    kiln_caption_head_apply(&head, KILN_HEAD_STORED, x, 1, stored);
+    assert_memory_equal(vague, query, sizeof query);
+    assert_true(query[0] > 0 && query[1] > 0 && query[0] != stored[0]);
+    kiln_caption_head_release(&head);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_head_is_that_of_python),
         cmocka_unit_test(test_heads_of_another_form_are_refused),
+        cmocka_unit_test(test_vague_queries_are_as_all_to_a_head_of_format_1),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -204,6 +204,13 @@ static int ignore_cause(void *arg, const struct kiln_cause_row *cause, struct ki
     return 0;
 }
 
+static int count_sort(void *arg, const struct kiln_waiting_row *sort, struct kiln_error *error)
+{
+    (void)sort, (void)error;
+    ++*(int *)arg;
+    return 0;
+}
+
 static int ignore_worker(void *arg, const struct kiln_worker_row *worker, struct kiln_error *error)
 {
     (void)arg, (void)worker, (void)error;
@@ -216,7 +223,7 @@ static void questions_of_people_find_their_index(void **state)
     (void)state;
     struct kiln_ledger *session = NULL;
     struct kiln_progress progress;
-    int listed = 0;
+    int listed = 0, sorts = 0;
     free(kiln_test_sql(stack, "UPDATE job SET gone = true WHERE index < 3 AND batch_id ="
                               " (SELECT id FROM batch WHERE name = 'late')"));
     free(kiln_test_sql(stack, "ANALYZE"));
@@ -232,6 +239,9 @@ static void questions_of_people_find_their_index(void **state)
     assert_int_equal(progress.gone.at[KILN_JOB_QUEUED], 3);
     assert_int_equal(progress.gone.at[KILN_JOB_DONE], 0);
     kiln_test_ok(kiln_ledger_jobs(session, "p", NULL, -1, ignore_job, &listed, &err), err);
+    kiln_test_ok(kiln_ledger_waiting_sorts(session, "p", "late", true, count_sort, &sorts, &err),
+                 err);
+    assert_in_range(sorts, 1, 2000);
     kiln_ledger_close(session);
     char *log = kiln_test_postgres_log(stack);
     expect_index(log, "WHERE j.batch_id = $1 AND ($2 < 0 OR j.state = $2) AND j.id >", "job_pkey");
@@ -241,6 +251,8 @@ static void questions_of_people_find_their_index(void **state)
     expect_index(log, "WHERE batch_id = $1::bigint AND gone", "job_gone");
     expect_index(log, "WITH failed AS (SELECT error_code", "job_trouble");
     expect_index(log, "FROM worker w WHERE w.pool = $1 ORDER BY w.name", "job_pkey");
+    expect_index(log, "id >= coalesce((SELECT id FROM job WHERE index = 0", "using job_waits");
+    expect_index(log, "id >= coalesce((SELECT id FROM job WHERE index = 0", "using job_index");
     free(log);
 }
 

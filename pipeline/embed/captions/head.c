@@ -9,6 +9,7 @@
 #include "storage/formats/safetensors.h"
 
 #define FORMAT "kiln-caption-head-2"
+#define FORMAT_1 "kiln-caption-head-1" /* vague queries are as all queries */
 #define FILE_MAX ((2 * KILN_HEAD_ROW_MAX + KILN_HEAD_USES + 1) * KILN_FIT_DIMS_MAX * sizeof(float))
 
 struct kiln_caption_head kiln_caption_head_none(size_t dims)
@@ -46,19 +47,20 @@ static bool has_shape(const struct kiln_st_tensor *t, uint32_t ndim, int64_t fir
 static int copy_head(const struct kiln_st *st, struct kiln_caption_head *head, bool *ret_fits,
                      struct kiln_error *err)
 {
+    const char *format = kiln_st_metadata(st, "format"), *model = kiln_st_metadata(st, "model");
+    const bool first = format && strcmp(format, FORMAT_1) == 0;
+    const int64_t uses = first ? KILN_HEAD_VAGUE : KILN_HEAD_USES;
     const struct kiln_st_tensor *map = kiln_st_find(st, "map");
-    const struct kiln_st_tensor *vague_map = kiln_st_find(st, "vague_map");
+    const struct kiln_st_tensor *vague_map = first ? map : kiln_st_find(st, "vague_map");
     const struct kiln_st_tensor *weight = kiln_st_find(st, "weight");
     const struct kiln_st_tensor *shift = kiln_st_find(st, "shift");
-    const char *format = kiln_st_metadata(st, "format"), *model = kiln_st_metadata(st, "model");
-    *ret_fits = format && strcmp(format, FORMAT) == 0 && model &&
+    *ret_fits = format && (first || strcmp(format, FORMAT) == 0) && model &&
                 strlen(model) < sizeof head->model && map && map->ndim == 2 && map->shape[0] >= 1 &&
                 map->shape[0] <= KILN_HEAD_ROW_MAX && map->shape[1] >= 1 &&
                 map->shape[1] <= KILN_FIT_DIMS_MAX &&
                 has_shape(map, 2, map->shape[0], map->shape[1]) &&
                 has_shape(vague_map, 2, map->shape[0], map->shape[1]) &&
-                has_shape(weight, 2, KILN_HEAD_USES, map->shape[1]) &&
-                has_shape(shift, 1, KILN_HEAD_USES, 0);
+                has_shape(weight, 2, uses, map->shape[1]) && has_shape(shift, 1, uses, 0);
     if (!*ret_fits)
         return 0;
     head->row = (size_t)map->shape[0];
@@ -66,12 +68,17 @@ static int copy_head(const struct kiln_st *st, struct kiln_caption_head *head, b
     snprintf(head->model, sizeof head->model, "%s", model);
     head->map = malloc(map->size);
     head->vague_map = malloc(vague_map->size);
-    head->weight = malloc(weight->size);
+    head->weight = malloc(KILN_HEAD_USES * head->dims * sizeof *head->weight);
     if (!head->map || !head->vague_map || !head->weight)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for a head of %zu x %zu values", head->row,
                          head->dims);
     *ret_fits = copy_values(map, head->map) && copy_values(vague_map, head->vague_map) &&
                 copy_values(weight, head->weight) && copy_values(shift, head->shift);
+    if (first) {
+        memcpy(head->weight + KILN_HEAD_VAGUE * head->dims,
+               head->weight + KILN_HEAD_QUERY * head->dims, head->dims * sizeof *head->weight);
+        head->shift[KILN_HEAD_VAGUE] = head->shift[KILN_HEAD_QUERY];
+    }
     return 0;
 }
 

@@ -38,7 +38,8 @@ struct kiln_caption_head {
 struct kiln_caption_head kiln_caption_head_none(size_t dims);
 
 /* A safetensors file: "map" and "vague_map" [row][dims], "weight" [3][dims] and "shift" [3] in F32,
- * metadata format and model.  KILN_CORRUPT for a file of another form or with values that are not
+ * metadata format and model.  One of format 1 has no "vague_map" and [2] of the others: to it vague
+ * queries are as all queries.  KILN_CORRUPT for a file of another form or with values that are not
  * finite. */
 int kiln_caption_head_read(const char *path, struct kiln_caption_head *ret,
                            struct kiln_error *err) KILN_MUST_CHECK;

@@ -81,12 +81,12 @@ int kiln_troubles_look_at(struct kiln_cli *cli, struct kiln_ledger *ledger, cons
                           const struct kiln_needed *needed, struct kiln_roster *ret_roster,
                           struct kiln_error *ret_bus, struct kiln_troubles *ret,
                           struct kiln_error *err) KILN_MUST_CHECK;
-/* The pause of all queued jobs of a batch, as a sentence; "" while one of them is not paused.  batch
- * NULL: the pause of everything. */
+/* The pause of all queued jobs of a batch, as a sentence; "" while one of them is not paused.
+ * batch NULL: the pause of everything.  first: looks at the first queued jobs only, for a page. */
 int kiln_troubles_pause(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *batch,
-                        char *out, size_t size, struct kiln_error *err) KILN_MUST_CHECK;
-/* Calls each with a sentence about every pause of the pool: of people, of closed windows, of used-up
- * quotas. */
+                        bool first, char *out, size_t size, struct kiln_error *err) KILN_MUST_CHECK;
+/* Calls each with a sentence about every pause of the pool: of people, of closed windows, of
+ * used-up quotas. */
 int kiln_troubles_pauses(struct kiln_cli *cli, struct kiln_ledger *ledger,
                          void (*each)(void *arg, const char *text), void *arg,
                          struct kiln_error *err) KILN_MUST_CHECK;

@@ -66,7 +66,7 @@ static int note_held(void *arg, const struct kiln_waiting_row *sort, struct kiln
 }
 
 int kiln_troubles_pause(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *batch,
-                        char *out, size_t size, struct kiln_error *err)
+                        bool first, char *out, size_t size, struct kiln_error *err)
 {
     struct kiln_pauses pauses = {0};
     struct held held = {.pauses = &pauses};
@@ -77,7 +77,7 @@ int kiln_troubles_pause(struct kiln_cli *cli, struct kiln_ledger *ledger, const 
         if (pauses.at[i].scope == KILN_SCOPE_ALL)
             held.by = &pauses.at[i];
     if (rc == 0 && pauses.count && batch)
-        rc = kiln_ledger_waiting_sorts(ledger, kiln_pool(cli), batch, note_held, &held, err);
+        rc = kiln_ledger_waiting_sorts(ledger, kiln_pool(cli), batch, first, note_held, &held, err);
     if (rc == 0 && held.by && !held.free) {
         kiln_pause_text(held.by, text, sizeof text);
         snprintf(out, size, "%s%s", text, held.others ? "; its other jobs are paused as well" : "");
@@ -199,7 +199,7 @@ int kiln_troubles_look_at(struct kiln_cli *cli, struct kiln_ledger *ledger, cons
 {
     char paused[PAUSED_MAX] = "";
     struct kiln_trouble_facts facts = {.paused = paused, .of_pool = true, .needed = needed};
-    int rc = kiln_troubles_pause(cli, ledger, batch, paused, sizeof paused, err);
+    int rc = kiln_troubles_pause(cli, ledger, batch, false, paused, sizeof paused, err);
     return rc ? rc : look_fleet(cli, ledger, &facts, ret_roster, ret_bus, ret, err);
 }
 
@@ -212,7 +212,7 @@ int kiln_troubles_look(struct kiln_cli *cli, struct kiln_ledger *ledger, const c
     struct kiln_roster roster = {0};
     struct kiln_error bus;
     struct kiln_trouble_facts facts = {.paused = paused, .of_pool = !batch, .needed = &needed};
-    int rc = kiln_troubles_pause(cli, ledger, batch, paused, sizeof paused, err);
+    int rc = kiln_troubles_pause(cli, ledger, batch, false, paused, sizeof paused, err);
     if (rc == 0)
         rc = batch ? kiln_ledger_waiting_models(ledger, pool, batch, note_model, &needed, err)
                    : kiln_ledger_groups(ledger, pool, note_group, &needed, err);

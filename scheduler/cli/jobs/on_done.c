@@ -14,8 +14,10 @@
 
 static void tell(const char *name, const struct kiln_progress *progress, enum kiln_job_state state)
 {
+    const uint64_t jobs = progress->jobs.at[state], gone = progress->gone.at[state];
     char text[24];
-    snprintf(text, sizeof text, "%" PRIu64, progress->jobs.at[state] - progress->gone.at[state]);
+    /* Counted one after the other: a retry in between leaves more gone jobs than jobs. */
+    snprintf(text, sizeof text, "%" PRIu64, gone < jobs ? jobs - gone : 0);
     setenv(name, text, 1);
 }
 

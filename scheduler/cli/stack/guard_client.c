@@ -19,6 +19,7 @@
 #define STORE_LOOK_S 3 /* a worker that is not ready by then: is it the store? */
 #define DRAIN_SLACK_S 15
 #define STOP_SLACK_S 30 /* beyond the drain: what the guard needs to stop and to kill */
+#define SCAN_EVERY_S 1   /* for workers of an earlier release; it reads every process */
 #define GUARDS_MAX 3
 
 pid_t kiln_guard_find(const struct kiln_stack *stack)
@@ -86,6 +87,7 @@ struct start {
     pid_t pids[KILN_GUARD_MAX]; /* of the workers that the guard has started */
     bool ready[KILN_GUARD_MAX];
     int missing, guards;
+    double scan_s; /* of the next look for workers of an earlier release */
 };
 
 static int see_beat(void *arg, const char *worker, const char *text, size_t len)
@@ -128,13 +130,13 @@ static int apply_again(struct kiln_stack *stack, const char *name, uint32_t *ret
 }
 
 /* What the guard says of a row that is not ready yet. */
-static int look_at(struct start *start, int i, struct kiln_error *err)
+static int look_at(struct start *start, int i, bool scan, struct kiln_error *err)
 {
     struct kiln_guard_row *row = &start->plan->at[i];
     struct kiln_guard_report report;
     /* A guard of an earlier release calls workers by their files, so nobody would see the heartbeat
      * that is waited for.  Another guard follows. */
-    if (strcmp(row->id, row->name) != 0 &&
+    if (scan && strcmp(row->id, row->name) != 0 &&
         kiln_worker_find(start->stack, row->name, row->name, NULL)) {
         kiln_stack_say(start->cli, row->id, "was started as %s by a guard of an earlier release",
                        row->name);
@@ -176,11 +178,14 @@ static int check_store(struct kiln_cli *cli, struct kiln_error *err)
 static int look_at_all(struct start *start, struct kiln_bus *bus, struct kiln_error *err)
 {
     struct kiln_guard_row *first = NULL;
+    const bool scan = kiln_now_s() >= start->scan_s;
     int rc = 0;
+    if (scan)
+        start->scan_s = kiln_now_s() + SCAN_EVERY_S;
     for (int i = 0; i < start->plan->count && rc == 0; i++)
         if (!start->ready[i]) {
             first = first ? first : &start->plan->at[i];
-            rc = look_at(start, i, err);
+            rc = look_at(start, i, scan, err);
         }
     if (rc == 0)
         rc = kiln_bus_heartbeats(bus, kiln_pool(start->cli), NULL, see_beat, start, err);

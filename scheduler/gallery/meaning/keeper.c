@@ -165,7 +165,8 @@ static int load(struct kiln_keeper *keeper, struct kiln_error *err)
 static void look_at_room(struct kiln_keeper *keeper)
 {
     const bool full = kiln_meaning_released(keeper->meaning) > 0;
-    if (full && !atomic_exchange(&keeper->full, true))
+    const bool was_full = atomic_exchange(&keeper->full, full);
+    if (full && !was_full)
         kiln_log(KILN_LOG_WARNING, "meaning_full",
                  kiln_f("effect",
                         "some prompts are found by their words alone: the tokens of more "

@@ -262,11 +262,15 @@ int kiln_gallery_fleet(struct kiln_web_visit *visit, struct kiln_error *err)
     kiln_gallery_begin(
         visit, &(struct kiln_gallery_page_head){.title = "Fleet", .here = "fleet", .wide = true});
     kiln_text_puts(out, "<h1>Fleet</h1>");
+    const size_t before = out->len;
     if (!kiln_gallery_kept_add(&seen, out)) {
         rc = look(visit, &text, err);
         if (rc)
             kiln_text_release(&text);
         kiln_gallery_keep(&seen, &text, LOOK_MS, out);
+    } else if (out->len == before) {
+        kiln_text_puts(out, "<p role=\"status\">The fleet is being read. Load this page again in a "
+                            "few seconds.</p>");
     }
     if (rc == 0)
         kiln_gallery_end(visit);

@@ -262,18 +262,20 @@ static int each_batch(void *arg, const struct kiln_batch_row *batch, struct kiln
     return 0;
 }
 
-/* How far the batch is, and the pause of all jobs that are left. */
+/* How far the batch is, and the pause of all jobs that are left, if that can be read. */
 static int add_batch(struct kiln_web_visit *visit, const char *batch, bool *ret_ended,
                      struct kiln_error *err)
 {
     struct kiln_gallery_app *app = kiln_gallery_app(visit);
     struct kiln_text *out = &visit->reply.body;
     struct batch_top top = {.out = out};
+    struct kiln_error unread;
     char pause[KILN_PAUSE_NAME_MAX + 600] = "";
     int rc = kiln_ledger_batches(visit->session, app->pool, batch, each_batch, &top, err);
     *ret_ended = top.ended;
     if (rc == 0 && top.waits)
-        rc = kiln_troubles_pause(app->cli, visit->session, batch, pause, sizeof pause, err);
+        (void)!kiln_troubles_pause(app->cli, visit->session, batch, true, pause, sizeof pause,
+                                   &unread);
     if (pause[0]) {
         kiln_text_puts(out, "<div class=\"hint why\"><p>Its jobs wait: ");
         kiln_html(out, pause);
@@ -298,7 +300,8 @@ static int add_top(struct kiln_web_visit *visit, const struct kiln_gallery_ask *
     if (rc == 0 && ask->query.filter.batch)
         rc = add_batch(visit, ask->query.filter.batch, ret_ended, err);
     kiln_gallery_ask_chips(ask, out);
-    rc = rc ? rc : kiln_gallery_add_names(visit, err);
+    if (rc == 0)
+        kiln_gallery_add_names(visit);
     kiln_gallery_ask_form(ask, kiln_gallery_app(visit), out); /* the days go beside it */
     if (rc == 0)
         rc = kiln_gallery_days(visit->session, &query, note_day, days, &back_to, err);

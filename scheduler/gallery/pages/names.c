@@ -31,18 +31,18 @@ static int add_name(void *arg, const char *filter, const char *name, struct kiln
     return 0;
 }
 
-int kiln_gallery_add_names(struct kiln_web_visit *visit, struct kiln_error *err)
+void kiln_gallery_add_names(struct kiln_web_visit *visit)
 {
     static struct kiln_gallery_kept kept = KILN_GALLERY_KEPT;
     const struct kiln_gallery_filter filter = kiln_gallery_all(kiln_gallery_app(visit));
     struct kiln_text *out = &visit->reply.body, text = {0};
     struct lists lists = {.out = &text};
+    struct kiln_error unread;
     if (kiln_gallery_kept_add(&kept, out))
-        return 0;
-    int rc = kiln_gallery_names(visit->session, &filter, NAMES_MAX, add_name, &lists, err);
+        return;
+    int rc = kiln_gallery_names(visit->session, &filter, NAMES_MAX, add_name, &lists, &unread);
     kiln_text_puts(&text, lists.filter[0] ? "</datalist>\n" : "\n");
     if (rc)
         kiln_text_release(&text);
     kiln_gallery_keep(&kept, &text, KEPT_MS, out);
-    return rc;
 }

@@ -26,7 +26,7 @@ kiln_web_handler kiln_gallery_api_pictures, kiln_gallery_api_picture, kiln_galle
     kiln_gallery_api_batches, kiln_gallery_api_batch, kiln_gallery_api_description;
 
 /* Appends <datalist id="names-FILTER"> of batch, lora, model, style and tenant, as far as there are
- * any; names.c. */
-int kiln_gallery_add_names(struct kiln_web_visit *visit, struct kiln_error *err) KILN_MUST_CHECK;
+ * any and they can be read; names.c. */
+void kiln_gallery_add_names(struct kiln_web_visit *visit);
 
 #endif

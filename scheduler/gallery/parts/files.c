@@ -2,8 +2,9 @@
  *
  * The table has a slot for each job number modulo its size: what is being looked at are mostly
  * neighbours, which do not collide.  A picture that is hidden or removed leaves the table when the
- * follower reports it, and a request that began before that, which may have read the ledger earlier,
- * does not teach it again.  Without a follower, the ledger being away, an entry counts for a minute.
+ * follower reports it.  A request that began before that may have read the ledger earlier, so it
+ * does not teach the table.  Without a follower, while the ledger is away, an entry counts for a
+ * minute.
  */
 #include "scheduler/gallery/parts/files.h"
 

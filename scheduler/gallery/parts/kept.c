@@ -6,12 +6,12 @@
 bool kiln_gallery_kept_add(struct kiln_gallery_kept *kept, struct kiln_text *out)
 {
     pthread_mutex_lock(&kept->mutex);
-    const bool fresh = kept->text.at && (kept->making || kiln_clock_ms() < kept->due_ms);
-    if (fresh)
+    const bool made = kept->making || (kept->text.at && kiln_clock_ms() < kept->due_ms);
+    if (made && kept->text.at)
         kiln_text_add(out, kept->text.at, kept->text.len);
-    kept->making = kept->making || !fresh;
+    kept->making = kept->making || !made;
     pthread_mutex_unlock(&kept->mutex);
-    return fresh;
+    return made;
 }
 
 void kiln_gallery_keep(struct kiln_gallery_kept *kept, struct kiln_text *text, int64_t keep_ms,

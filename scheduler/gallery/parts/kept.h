@@ -1,7 +1,7 @@
 /* kept.h - a piece of a page that costs too much to be made for each request.
  *
- * One request at a time makes it; others get at once what the last one wrote, and it is made again
- * once it is old.
+ * One request at a time makes it; others get at once what the last one wrote, or nothing before
+ * there is one, and it is made again once it is old.
  */
 #ifndef KILN_GALLERY_KEPT_H
 #define KILN_GALLERY_KEPT_H
@@ -24,7 +24,8 @@ struct kiln_gallery_kept {
         .mutex = PTHREAD_MUTEX_INITIALIZER                                                         \
     }
 
-/* Appends what was written; false: this request has to make it, and calls kiln_gallery_keep. */
+/* Appends what was written, if anything was; false: this request has to make it, and calls
+ * kiln_gallery_keep. */
 bool kiln_gallery_kept_add(struct kiln_gallery_kept *kept, struct kiln_text *out);
 /* Appends the text and takes it over for keep_ms; a text that failed is appended as far as it went
  * and not kept, nor is one that the caller has released, after an error. */

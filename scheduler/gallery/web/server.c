@@ -397,7 +397,8 @@ void kiln_web_server_gauges(struct kiln_web_server *server, struct kiln_text *te
                        kiln_web_streams_count(server->streams));
 }
 
-/* MHD_stop_daemon cuts whatever is not sent: waits until all answers are, also the ends of streams. */
+/* MHD_stop_daemon cuts whatever is not sent: waits until all answers are, also the ends of streams.
+ */
 static void send_rest(struct kiln_web_server *server)
 {
     const int64_t until_ms = kiln_clock_ms() + KILN_WEB_END_MS;

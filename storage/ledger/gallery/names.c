@@ -1,13 +1,16 @@
 /* names.c - which values of filters the newest pictures have: for people who do not know them. */
 #include "storage/ledger/gallery/question.h"
 
-#define NEWEST "2000" /* pictures that are looked at, shown or not: a few ms at any size */
+/* Pictures that are counted, and those that are looked at in search of them: hidden ones and those
+ * of other pools are in between. */
+#define NEWEST "2000"
+#define LOOKED_AT "20000"
 
 /* $17: of each kind the most frequent. */
 #define NAMES                                                                                      \
     "WITH newest AS MATERIALIZED (SELECT i.batch_id, i.tenant, i.model_name, i.style, i.loras"     \
-    "  FROM (SELECT * FROM image ORDER BY job_id DESC LIMIT " NEWEST ") i"                         \
-    "  WHERE " KILN_GALLERY_SHOWN "),"                                                             \
+    "  FROM (SELECT * FROM image ORDER BY job_id DESC LIMIT " LOOKED_AT ") i"                      \
+    "  WHERE " KILN_GALLERY_SHOWN " ORDER BY i.job_id DESC LIMIT " NEWEST "),"                     \
     " named AS (SELECT 'batch' AS kind, b.name FROM (SELECT DISTINCT batch_id FROM newest) n"      \
     "   JOIN batch b ON b.id = n.batch_id"                                                         \
     "  UNION ALL SELECT 'tenant', tenant FROM newest UNION ALL SELECT 'model', model_name"         \

@@ -164,18 +164,28 @@ static int read_sort(void *arg, const PGresult *rows, int row, struct kiln_error
     return ((kiln_each_waiting *)caller->each)(caller->arg, &sort, err);
 }
 
+#define SORTS                                                                                      \
+    "SELECT DISTINCT batch_id, width, height, steps, priority, model, tenant, lora_set, mode FROM "
+#define THE_BATCH "(SELECT id FROM batch WHERE pool = $1 AND name = $2)"
+
 int kiln_ledger_waiting_sorts(struct kiln_ledger *ledger, const char *pool, const char *batch,
-                              kiln_each_waiting *each, void *arg, struct kiln_error *err)
+                              bool first, kiln_each_waiting *each, void *arg,
+                              struct kiln_error *err)
 {
-    static const struct kiln_statement statement = {
-        "read_waiting_sorts",
-        "SELECT DISTINCT batch_id, width, height, steps, priority, model, tenant, lora_set, "
-        "mode "
-        "FROM job WHERE pool = $1 AND waits AND "
-        "batch_id = (SELECT id FROM batch WHERE pool = $1 AND name = $2)"};
+    static const struct kiln_statement all = {"read_waiting_sorts",
+                                              SORTS "job WHERE pool = $1 AND waits AND "
+                                                    "batch_id = " THE_BATCH},
+                                       some = {"read_first_sorts",
+                                               SORTS
+                                               "(SELECT * FROM job WHERE pool = $1 AND waits AND "
+                                               "id >= coalesce((SELECT id FROM job WHERE index = 0 "
+                                               "AND batch_id = " THE_BATCH " LIMIT 1), 0) "
+                                               "ORDER BY id LIMIT 2000) j "
+                                               "WHERE batch_id = " THE_BATCH};
     struct kiln_params params = {0};
     KILN_BIND(&params, pool, batch);
-    return kiln_ledger_each(ledger, &statement, &params, read_sort, KILN_CALLER(each, arg), err);
+    return kiln_ledger_each(ledger, first ? &some : &all, &params, read_sort,
+                            KILN_CALLER(each, arg), err);
 }
 
 static int read_worker(void *arg, const PGresult *rows, int row, struct kiln_error *err)

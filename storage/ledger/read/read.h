@@ -75,7 +75,8 @@ int kiln_ledger_waiting_models(struct kiln_ledger *ledger, const char *pool, con
                                kiln_each_model *each, void *arg,
                                struct kiln_error *err) KILN_MUST_CHECK;
 
-/* What a pause can match of queued jobs; each combination in the batch is reported once. */
+/* What a pause can match of queued jobs; each combination in the batch is reported once.  first: of
+ * 2,000 queued jobs from the batch's first job on, by index; else of all. */
 struct kiln_waiting_row {
     uint64_t batch_id;
     char model[KILN_NAME_MAX + 1], tenant[KILN_NAME_MAX + 1], lora_set[KILN_LORA_SET_MAX];
@@ -86,7 +87,7 @@ struct kiln_waiting_row {
 typedef int kiln_each_waiting(void *arg, const struct kiln_waiting_row *sort,
                               struct kiln_error *err);
 int kiln_ledger_waiting_sorts(struct kiln_ledger *ledger, const char *pool, const char *batch,
-                              kiln_each_waiting *each, void *arg,
+                              bool first, kiln_each_waiting *each, void *arg,
                               struct kiln_error *err) KILN_MUST_CHECK;
 
 struct kiln_worker_row {

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "schemas/text/json.h"
 #include "schemas/text/json_scan.h"
 #include "schemas/text/utf8.h"
 
@@ -27,6 +28,20 @@ static bool is_word(const char *text, size_t len, const char *word)
     return strlen(word) == len && strncasecmp(text, word, len) == 0;
 }
 
+/* Whether the text is one JSON array to its end.  A line feed would end the job line. */
+static bool is_array(const char *text, size_t len)
+{
+    struct kiln_json_reader reader;
+    struct kiln_json_value value;
+    bool more = true;
+    int code = memchr(text, '\n', len)
+                   ? KILN_BAD_INPUT
+                   : kiln_json_open(&reader, text, len, KILN_JSON_ARRAY, NULL);
+    while (!code && more)
+        code = kiln_json_next(&reader, NULL, &value, &more, NULL);
+    return !code;
+}
+
 /* A value that does not fit the key's type becomes a string, which the validator then refuses. */
 static void put_value(enum kiln_job_key key, const char *text, size_t len, struct kiln_text *out)
 {
@@ -43,7 +58,7 @@ static void put_value(enum kiln_job_key key, const char *text, size_t len, struc
         kiln_text_puts(out, "true"); /* spreadsheets write TRUE */
     else if (type == KILN_JOB_BOOL && is_word(text, len, "false"))
         kiln_text_puts(out, "false");
-    else if (list && len > 0 && *text == '[')
+    else if (list && is_array(text, len))
         kiln_text_add(out, text, len);
     else
         kiln_text_json(out, text, len);
