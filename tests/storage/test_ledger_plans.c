@@ -251,8 +251,8 @@ static void questions_of_people_find_their_index(void **state)
     expect_index(log, "WHERE batch_id = $1::bigint AND gone", "job_gone");
     expect_index(log, "WITH failed AS (SELECT error_code", "job_trouble");
     expect_index(log, "FROM worker w WHERE w.pool = $1 ORDER BY w.name", "job_pkey");
-    expect_index(log, "id >= coalesce((SELECT id FROM job WHERE index = 0", "using job_waits");
-    expect_index(log, "id >= coalesce((SELECT id FROM job WHERE index = 0", "using job_index");
+    expect_index(log, "(pool, id) >= ($1, coalesce(", "using job_waits");
+    expect_index(log, "(pool, id) >= ($1, coalesce(", "using job_index");
     free(log);
 }
 

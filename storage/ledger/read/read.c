@@ -176,11 +176,12 @@ int kiln_ledger_waiting_sorts(struct kiln_ledger *ledger, const char *pool, cons
                                               SORTS "job WHERE pool = $1 AND waits AND "
                                                     "batch_id = " THE_BATCH},
                                        some = {"read_first_sorts",
+                                               /* in an order that only job_waits has */
                                                SORTS
-                                               "(SELECT * FROM job WHERE pool = $1 AND waits AND "
-                                               "id >= coalesce((SELECT id FROM job WHERE index = 0 "
-                                               "AND batch_id = " THE_BATCH " LIMIT 1), 0) "
-                                               "ORDER BY id LIMIT 2000) j "
+                                               "(SELECT * FROM job WHERE waits AND (pool, id) >= "
+                                               "($1, coalesce((SELECT id FROM job WHERE index = 0 "
+                                               "AND batch_id = " THE_BATCH " LIMIT 1), 0)) "
+                                               "ORDER BY pool, id LIMIT 2000) j "
                                                "WHERE batch_id = " THE_BATCH};
     struct kiln_params params = {0};
     KILN_BIND(&params, pool, batch);
