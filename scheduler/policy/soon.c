@@ -7,7 +7,8 @@
  */
 #include "scheduler/policy/state.h"
 
-#define EACH_MIN 64 /* jobs of a queue, a batch of which is to be full */
+#define EACH_MIN 64                     /* jobs of a queue, a batch of which is to be full */
+#define SETS_MAX (8 * KILN_POLICY_SOON) /* LoRA sets that are looked at, with rows or without */
 
 struct walk {
     const struct kiln_policy *p;
@@ -71,7 +72,7 @@ size_t kiln_policy_to_look(const struct kiln_policy *p, kiln_policy_serves *serv
 {
     struct walk walk = {.p = p, .outdated = outdated, .arg = arg, .ids = ret};
     uint32_t listed[KILN_POLICY_SOON], sets = 0;
-    for (uint32_t i = 0; i < p->asking_set_count && sets < KILN_POLICY_SOON; i++)
+    for (uint32_t i = 0; i < p->asking_set_count && i < SETS_MAX && sets < KILN_POLICY_SOON; i++)
         if (serves(arg, p->sets[p->asking_sets[i]].lora_set))
             listed[sets++] = p->asking_sets[i];
     for (uint32_t i = 0; i < sets; i++) {

@@ -234,10 +234,10 @@ ok kiln pause --group '96x96/*/*'
 ok kiln enqueue - --batch held <<<'{"prompt": "held", "size": "96x96"}'
 soon fleet_says '<li>group 96x96/\*/\* is paused since .* resumes it</li>' || die "no pause on the fleet's page"
 batch_says() { curl -sS --max-time 60 "${gallery}?batch=held" >page.html && grep -q "$1" page.html; }
-batch_says 'Its jobs wait: group 96x96/\*/\* is paused since' || die "no pause on the batch's page"
+batch_says 'Its next jobs wait: group 96x96/\*/\* is paused since' || die "no pause on the batch's page"
 batch_says 'No picture of this batch is rendered yet' || die "an empty batch: $(grep 'class="say"' page.html)"
 ! grep -q 'Every word' page.html || die "words that nobody typed"
 ok kiln cancel held --yes
 soon batch_says 'This batch has ended without a picture' || die "a cancelled batch: $(grep 'class="say"' page.html)"
-! grep -q 'Its jobs wait' page.html || die "a batch that has ended waits"
+! grep -q 'Its next jobs wait' page.html || die "a batch that has ended waits"
 echo ok

@@ -46,6 +46,12 @@ static void one_request_at_a_time_makes_it(void **state)
         assert_false(makes(&out));
         assert_string_equal(out.at, "second");
     }
+    keep("third", 0);
+    assert_true(makes(&out));
+    kiln_gallery_keep(&kept, &failed, 60000, &out);
+    assert_true(makes(&out));
+    assert_false(makes(&out));
+    assert_string_equal(out.at, "third"); /* a failure does not take it away */
     kiln_text_release(&out);
     kiln_text_release(&kept.text);
 }

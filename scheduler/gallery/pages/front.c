@@ -262,7 +262,7 @@ static int each_batch(void *arg, const struct kiln_batch_row *batch, struct kiln
     return 0;
 }
 
-/* How far the batch is, and the pause of all jobs that are left, if that can be read. */
+/* How far the batch is, and the pause that its next jobs wait for, if that can be read. */
 static int add_batch(struct kiln_web_visit *visit, const char *batch, bool *ret_ended,
                      struct kiln_error *err)
 {
@@ -277,7 +277,7 @@ static int add_batch(struct kiln_web_visit *visit, const char *batch, bool *ret_
         (void)!kiln_troubles_pause(app->cli, visit->session, batch, true, pause, sizeof pause,
                                    &unread);
     if (pause[0]) {
-        kiln_text_puts(out, "<div class=\"hint why\"><p>Its jobs wait: ");
+        kiln_text_puts(out, "<div class=\"hint why\"><p>Its next jobs wait: ");
         kiln_html(out, pause);
         kiln_text_puts(out, ". <a href=\"/fleet\">See the fleet</a></p></div>");
     }

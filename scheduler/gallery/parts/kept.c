@@ -22,9 +22,11 @@ void kiln_gallery_keep(struct kiln_gallery_kept *kept, struct kiln_text *text, i
     if (text->failed)
         kiln_text_release(text);
     pthread_mutex_lock(&kept->mutex);
-    kiln_text_release(&kept->text);
-    kept->text = *text;
-    kept->due_ms = kiln_clock_ms() + keep_ms;
+    if (text->at) { /* after a failure the old one stays, and the next request tries again */
+        kiln_text_release(&kept->text);
+        kept->text = *text;
+        kept->due_ms = kiln_clock_ms() + keep_ms;
+    }
     kept->making = false;
     pthread_mutex_unlock(&kept->mutex);
 }

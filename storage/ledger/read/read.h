@@ -76,7 +76,8 @@ int kiln_ledger_waiting_models(struct kiln_ledger *ledger, const char *pool, con
                                struct kiln_error *err) KILN_MUST_CHECK;
 
 /* What a pause can match of queued jobs; each combination in the batch is reported once.  first: of
- * 2,000 queued jobs from the batch's first job on, by index; else of all. */
+ * 2,000 queued jobs of the pool from the batch's job of index 0 on, or from its oldest if there is
+ * none, those that are the batch's: maybe not all sorts, or none; else of all. */
 struct kiln_waiting_row {
     uint64_t batch_id;
     char model[KILN_NAME_MAX + 1], tenant[KILN_NAME_MAX + 1], lora_set[KILN_LORA_SET_MAX];
