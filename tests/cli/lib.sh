@@ -190,6 +190,7 @@ ask() { # N of these jobs; their first seed in $held
 }
 held() { # N of them, which wait in the streams of stopped workers
     workers STOP
+    sleep 1 # longer than a worker waits at its stream (500 ms): what comes meanwhile it has been sent
     ask "$1"
 }
 rendered() { # N: all of those, each once
