@@ -361,7 +361,7 @@ for group in same_prompt canonical reworded donor_says_more; do
 done
 [ "$(grep -c '^| refused: colour | 1 |' out)" = 3 ] || fail "a refused pair: $(cat out)"
 grep -q '^| pairs | n | full | again | donor | skip 1 | 1 step |$' out || fail "five runs: $(cat out)"
-grep -q '^- same_prompt, skip 1 at 64x64: 2 pairs are too few to tell$' out || fail "why nothing is offered: $(cat out)"
+grep -q '^- same_prompt, skip 1 at 64x64, bf16: 2 pairs are too few to tell$' out || fail "why nothing is offered: $(cat out)"
 lines=$(wc -l <t.jsonl)
 [ "$(grep -c '"near"' t.jsonl)" = 8 ] || fail "four pools, full and skip 1: $(cat t.jsonl)"
 # Of a full run there is no distance; of others, by features of the decoder, and of a start to its donor.
