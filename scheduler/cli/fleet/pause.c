@@ -6,6 +6,7 @@
  * says who overruled it.
  */
 #include "scheduler/cli/fleet/pause.h"
+#include "scheduler/cli/fleet/trouble.h"
 
 #include <pwd.h>
 #include <stdio.h>
@@ -229,31 +230,6 @@ static int read_scope(struct kiln_cli *cli, const struct kiln_args *args,
 }
 
 /* --- those of people -------------------------------------------------------------------------- */
-struct people {
-    void (*each)(void *arg, const char *text);
-    void *arg;
-};
-
-static int tell_pause(void *arg, const struct kiln_pause *pause, struct kiln_error *err)
-{
-    const struct people *people = arg;
-    char text[KILN_PAUSE_NAME_MAX + 512];
-    (void)err;
-    if (pause->scope == KILN_SCOPE_WINDOW || pause->scope == KILN_SCOPE_QUOTA)
-        return 0;
-    kiln_pause_text(pause, text, sizeof text);
-    people->each(people->arg, text);
-    return 0;
-}
-
-int kiln_pauses_of_people(struct kiln_cli *cli, struct kiln_ledger *ledger,
-                          void (*each)(void *arg, const char *text), void *arg,
-                          struct kiln_error *err)
-{
-    struct people people = {each, arg};
-    return kiln_ledger_pauses(ledger, kiln_pool(cli), false, tell_pause, &people, err);
-}
-
 #define KEPT_MAX 5 /* pauses that a resume names */
 
 struct kept {
@@ -272,7 +248,7 @@ static void say_kept(void *arg, const char *text)
 static int say_rest(struct kiln_cli *cli, struct kiln_ledger *ledger, struct kiln_error *err)
 {
     struct kept kept = {.cli = cli};
-    int rc = kiln_pauses_of_people(cli, ledger, say_kept, &kept, err);
+    int rc = kiln_troubles_pauses(cli, ledger, true, say_kept, &kept, err);
     if (rc == 0 && kept.count > KEPT_MAX)
         kiln_say(cli, "      and %d more; `kiln status` lists them", kept.count - KEPT_MAX);
     return rc;

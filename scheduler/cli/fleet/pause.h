@@ -14,11 +14,6 @@ void kiln_user_name(char *out, size_t size);
  * opposite command meanwhile, and reports all that.  The exit status: 1 if that command wins. */
 int kiln_pause_set(struct kiln_cli *cli, struct kiln_ledger *ledger, enum kiln_pause_scope scope,
                    const char *name, bool held, const char *reason);
-/* Calls each with a sentence about every pause that a person has set; the scheduler lifts its own.
- */
-int kiln_pauses_of_people(struct kiln_cli *cli, struct kiln_ledger *ledger,
-                          void (*each)(void *arg, const char *text), void *arg,
-                          struct kiln_error *err) KILN_MUST_CHECK;
 /* The pauses of the pool as a JSON list, NULL with err filled. */
 json_t *kiln_pauses_json(struct kiln_cli *cli, struct kiln_ledger *ledger, struct kiln_error *err);
 

@@ -86,8 +86,8 @@ int kiln_troubles_look_at(struct kiln_cli *cli, struct kiln_ledger *ledger, cons
 int kiln_troubles_pause(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *batch,
                         bool first, char *out, size_t size, struct kiln_error *err) KILN_MUST_CHECK;
 /* Calls each with a sentence about every pause of the pool: of people, of closed windows, of
- * used-up quotas. */
-int kiln_troubles_pauses(struct kiln_cli *cli, struct kiln_ledger *ledger,
+ * used-up quotas.  people: only the first, since the scheduler lifts its own. */
+int kiln_troubles_pauses(struct kiln_cli *cli, struct kiln_ledger *ledger, bool people,
                          void (*each)(void *arg, const char *text), void *arg,
                          struct kiln_error *err) KILN_MUST_CHECK;
 

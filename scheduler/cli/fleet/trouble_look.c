@@ -87,6 +87,7 @@ int kiln_troubles_pause(struct kiln_cli *cli, struct kiln_ledger *ledger, const 
 }
 
 struct each_text {
+    bool people;
     void (*each)(void *arg, const char *text);
     void *arg;
 };
@@ -96,16 +97,18 @@ static int tell_pause(void *arg, const struct kiln_pause *pause, struct kiln_err
     const struct each_text *to = arg;
     char text[KILN_PAUSE_NAME_MAX + 512];
     (void)err;
+    if (to->people && (pause->scope == KILN_SCOPE_WINDOW || pause->scope == KILN_SCOPE_QUOTA))
+        return 0;
     kiln_pause_text(pause, text, sizeof text);
     to->each(to->arg, text);
     return 0;
 }
 
-int kiln_troubles_pauses(struct kiln_cli *cli, struct kiln_ledger *ledger,
+int kiln_troubles_pauses(struct kiln_cli *cli, struct kiln_ledger *ledger, bool people,
                          void (*each)(void *arg, const char *text), void *arg,
                          struct kiln_error *err)
 {
-    struct each_text to = {each, arg};
+    struct each_text to = {people, each, arg};
     return kiln_ledger_pauses(ledger, kiln_pool(cli), false, tell_pause, &to, err);
 }
 

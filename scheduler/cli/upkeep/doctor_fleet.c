@@ -19,7 +19,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "scheduler/cli/fleet/pause.h"
 #include "scheduler/cli/fleet/roster.h"
 #include "scheduler/cli/fleet/trouble.h"
 #include "scheduler/cli/upkeep/doctor.h"
@@ -189,7 +188,7 @@ static void note_pause(void *arg, const char *text)
 static void check_pauses(struct kiln_doctor *doctor, struct kiln_ledger *ledger)
 {
     struct kiln_error err;
-    if (kiln_pauses_of_people(doctor->cli, ledger, note_pause, doctor, &err))
+    if (kiln_troubles_pauses(doctor->cli, ledger, true, note_pause, doctor, &err))
         kiln_finding(doctor, "paused", VERDICT_BAD, "", "%s", err.text);
 }
 

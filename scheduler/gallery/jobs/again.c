@@ -76,14 +76,19 @@ static int read_fields(const struct kiln_web_visit *visit, const struct kiln_job
 
 /* --- the form --------------------------------------------------------------------------------- */
 
-/* rules: more attributes. */
+/* A label and the beginning of its element; rules: more attributes. */
+static void open_field(struct kiln_text *out, const char *element, const char *name,
+                       const char *label, const char *rules)
+{
+    kiln_text_printf(out, "<p><label for=\"a-%s\">%s</label><%s id=\"a-%s\" name=\"%s\" %s", name,
+                     label, element, name, name, rules);
+}
+
 static void add_field(struct kiln_text *out, const char *name, const char *label, const char *rules,
                       const char *value)
 {
-    kiln_text_printf(out,
-                     "<p><label for=\"a-%s\">%s</label><input id=\"a-%s\" name=\"%s\" %s "
-                     "value=\"",
-                     name, label, name, name, rules);
+    open_field(out, "input", name, label, rules);
+    kiln_text_puts(out, " value=\"");
     kiln_html_attr(out, value);
     kiln_text_puts(out, "\"></p>");
 }
@@ -100,10 +105,8 @@ static void add_number(struct kiln_text *out, const char *name, const char *labe
 static void add_area(struct kiln_text *out, const char *name, const char *label, const char *rules,
                      const char *value)
 {
-    kiln_text_printf(out,
-                     "<p><label for=\"a-%s\">%s</label><textarea id=\"a-%s\" name=\"%s\" "
-                     "dir=\"auto\" %s>\n",
-                     name, label, name, name, rules);
+    open_field(out, "textarea", name, label, rules);
+    kiln_text_puts(out, " dir=\"auto\">\n");
     kiln_html_attr(out, value);
     kiln_text_puts(out, "</textarea></p>");
 }

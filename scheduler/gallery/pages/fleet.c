@@ -151,8 +151,8 @@ static void add_pause(void *arg, const char *text)
 static int add_pauses(struct kiln_web_visit *visit, struct kiln_text *out, struct kiln_error *err)
 {
     struct table table = {.out = out};
-    int rc =
-        kiln_troubles_pauses(kiln_gallery_app(visit)->cli, visit->session, add_pause, &table, err);
+    int rc = kiln_troubles_pauses(kiln_gallery_app(visit)->cli, visit->session, false, add_pause,
+                                  &table, err);
     kiln_text_puts(out, table.rows ? "</ul>" : "");
     return rc;
 }
