@@ -11,7 +11,8 @@ static const struct kiln_option gallery_options[] = {
     {"latents", NULL, "export: also download the latent files"},
     {"filter", "NAME=VALUE",
      "export: as in the gallery, such as style=watercolor; may be repeated"},
-    {"limit", "N", "export, review, classify: at most so many pictures, the newest"},
+    {"meaning", NULL, "export: as the gallery's list of these words, by words and by meaning"},
+    {"limit", "N", "export, review, classify: at most so many pictures, the first of the list"},
     {"format", "F", "export: of full-size pictures: webp, png, jpeg or openai (webp)"},
     KILN_LOOK_OPTIONS,
     {"level", "LEVEL", "review: decide: clear, unsure, mature, explicit; none takes it back"},
@@ -38,7 +39,9 @@ const struct kiln_verb kiln_verbs_gallery[] = {
          "up to 100,000 different prompts; for more, gallery_embedder names the directory of a "
          "static table.\n"
          "export writes the pictures that have the words, newest first, as `kiln export` "
-         "writes a batch, named by job.  It does not search by meaning.\n"
+         "writes a batch, named by job.  With --meaning it lists them as the gallery does: the best "
+         "first, also those whose prompts mean the same; prompts without a vector get one "
+         "first.\n"
          "review: a person's level counts before a classifier's, and that before the rule "
          "about words of the prompt (gallery_rule).  Pictures above gallery_level are "
          "hidden.  Without --level it lists what waits, or with one JOB the history of its "

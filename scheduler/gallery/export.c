@@ -1,8 +1,9 @@
 /* export.c - see export.h.
  *
- * The search is that of the server's lists by age: every word must be there, filters are those of
- * an address, and what the server hides is not exported.  Its jobs are listed once, before anything
- * is written, so that a search that finds nothing leaves nothing behind.
+ * The search is that of the server's lists, by age (every word must be there) or by words and
+ * meaning; filters are those of an address, and what the server hides is not exported.  Its jobs
+ * are listed once, before anything is written, so that a search that finds nothing leaves nothing
+ * behind.
  */
 #include "scheduler/gallery/export.h"
 
@@ -21,6 +22,7 @@
 struct found {
     uint64_t *jobs;
     size_t count, room;
+    size_t fused;   /* of them by words and meaning: what has the words may come again behind them */
     uint64_t limit; /* 0: none */
 };
 
@@ -31,6 +33,9 @@ static int note_job(void *arg, const struct kiln_gallery_tile *tile, struct kiln
     struct found *found = arg;
     if (found->limit && found->count == found->limit)
         return 0;
+    for (size_t i = 0; i < found->fused; i++)
+        if (found->jobs[i] == tile->job)
+            return 0;
     if (found->count == found->room) {
         size_t room = found->room ? 2 * found->room : KILN_GALLERY_ROWS_MAX;
         uint64_t *jobs = realloc(found->jobs, room * sizeof *jobs);
@@ -43,27 +48,54 @@ static int note_job(void *arg, const struct kiln_gallery_tile *tile, struct kiln
     return 0;
 }
 
-static int find(struct kiln_cli *cli, const struct kiln_web_args *args, struct found *found,
-                struct kiln_error *err)
+/* Opens the search by meaning as a server does, and makes the vectors that prompts still lack. */
+static int open_meaning(struct kiln_cli *cli, struct kiln_keeper **ret, struct kiln_error *err)
+{
+    bool more = true;
+    int rc = kiln_keeper_new(cli->config, ret, err);
+    while (rc == 0 && more) { /* ends: a step makes some vectors, or there are none to make */
+        (void)kiln_keeper_mixed(*ret);
+        rc = kiln_keeper_step(*ret, false, &more, err);
+    }
+    if (rc == 0 && !kiln_keeper_mixed(*ret))
+        rc = kiln_fail(err, KILN_CONFIG,
+                       "there is no search by meaning: set gallery_embedder, or leave --meaning out");
+    return rc;
+}
+
+static int list_all(struct kiln_ledger *session, struct kiln_gallery_ask *ask, struct found *found,
+                    struct kiln_error *err)
+{
+    struct kiln_gallery_page page = {0};
+    char cursor[KILN_GALLERY_CURSOR_MAX];
+    for (;;) { /* ends: each page begins below the last one */
+        int rc = kiln_gallery_ask_list(ask, session, note_job, found, &page, err);
+        if (rc || !page.older[0] || (found->limit && found->count == found->limit))
+            return rc;
+        if (ask->mixed && page.older[0] != KILN_MIXED_CURSOR) { /* the rest has the words */
+            ask->mixed = NULL, ask->query.order = KILN_GALLERY_NEWEST;
+            found->fused = found->count;
+        }
+        snprintf(cursor, sizeof cursor, "%s", page.older);
+        ask->query.cursor = cursor;
+    }
+}
+
+static int find(struct kiln_cli *cli, const struct kiln_web_args *args, bool meaning,
+                struct found *found, struct kiln_error *err)
 {
     struct kiln_gallery_app app = {.pool = kiln_pool(cli)};
     struct kiln_gallery_ask ask;
-    struct kiln_gallery_page page = {0};
     struct kiln_ledger *session = NULL;
-    char cursor[KILN_GALLERY_CURSOR_MAX];
     kiln_gallery_levels(cli->config, &app);
-    int rc = kiln_gallery_ask_read(&app, args, &ask, err);
+    int rc = meaning ? open_meaning(cli, &app.keeper, err) : 0;
+    rc = rc ? rc : kiln_gallery_ask_read(&app, args, &ask, err);
     rc = rc ? rc : kiln_open_reader(cli, &session, err);
     ask.query.rows_max = KILN_GALLERY_ROWS_MAX;
     ask.query.budget_ms = BUDGET_MS;
-    while (rc == 0) { /* ends: each page begins below the last one */
-        rc = kiln_gallery_list(session, &ask.query, note_job, found, &page, err);
-        if (rc || !page.older[0] || (found->limit && found->count == found->limit))
-            break;
-        snprintf(cursor, sizeof cursor, "%s", page.older);
-        ask.query.cursor = cursor;
-    }
+    rc = rc ? rc : list_all(session, &ask, found, err);
     kiln_ledger_close(session);
+    kiln_keeper_free(app.keeper);
     return rc;
 }
 
@@ -88,7 +120,8 @@ static int walk(void *arg, struct kiln_ledger *session, const char *pool, kiln_e
 static int read_args(struct kiln_cli *cli, const struct kiln_args *args, char *pairs,
                      struct kiln_web_args *ret)
 {
-    ret->at[ret->count++] = (struct kiln_web_arg){.name = "sort", .value = "newest"};
+    ret->at[ret->count++] = kiln_arg(args, "meaning") ? (struct kiln_web_arg){"meaning", "on"}
+                                                      : (struct kiln_web_arg){"sort", "newest"};
     if (args->rest_count > 1)
         ret->at[ret->count++] = (struct kiln_web_arg){.name = "q", .value = args->rest[1]};
     for (int i = 0; i < args->given_count; i++) {
@@ -140,15 +173,18 @@ static int export(struct kiln_cli *cli, const struct kiln_args *args,
                                  .latents = kiln_arg(args, "latents") != NULL,
                                  .source = &source};
     long limit;
+    const bool meaning = kiln_arg(args, "meaning") != NULL;
     if (!export.out)
         return kiln_usage(cli, "--out DIR is missing");
+    if (meaning && args->rest_count < 2)
+        return kiln_usage(cli, "--meaning needs the words of a search");
     int status = kiln_arg_limit(cli, args, &limit);
     status = status ? status : kiln_export_format(cli, args, &export);
     status = status ? status : kiln_export_args(cli, args, &export);
     if (status)
         return status;
     found.limit = (uint64_t)limit;
-    int rc = find(cli, asked, &found, &err);
+    int rc = find(cli, asked, meaning, &found, &err);
     if (rc == 0 && found.count == 0)
         rc = kiln_fail(&err, KILN_NOT_FOUND, "no picture matches");
     name_search(&search, asked);

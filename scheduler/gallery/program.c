@@ -19,8 +19,8 @@ static const struct {
     {"serve", kiln_gallery_serve_verb, {"port", "url-file", "allow-enqueue", NULL}},
     {"export",
      kiln_gallery_export_verb,
-     {"out", "html", "latents", "note", "sheet", "grid", "columns", "filter", "limit", "format",
-      "force", NULL}},
+     {"out", "html", "latents", "note", "sheet", "grid", "columns", "filter", "meaning", "limit",
+      "format", "force", NULL}},
     {"review", kiln_gallery_review_verb, {"level", "decided", "limit", NULL}},
     {"classify", kiln_gallery_classify_verb, {"backfill", "limit", NULL}},
 };

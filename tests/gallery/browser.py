@@ -179,6 +179,20 @@ class Page:
         self("Input.dispatchKeyEvent", type="keyUp", key=key, code=code or key,
              windowsVirtualKeyCode=number, **modifiers)
 
+    def kept(self):
+        """Bytes of the script's heap, and nodes, after what can go has gone."""
+        self("Performance.enable")
+        self("HeapProfiler.collectGarbage")
+        values = {each["name"]: each["value"] for each in self("Performance.getMetrics")["metrics"]}
+        return values["JSHeapUsedSize"], values["Nodes"]
+
+    def turn(self):
+        """Loads the next page of a list, at its end."""
+        was = self.run("document.querySelector('a[rel=next]').href")
+        self.run("scrollTo(0, document.body.scrollHeight); document.querySelector('a[rel=next]').click()")
+        if not self.until(f"document.querySelector('a[rel=next]')?.href != {was!r}", 20):
+            raise RuntimeError(f"nothing follows {was}")
+
     def shot(self, path, whole=False):
         data = self("Page.captureScreenshot", format="png", captureBeyondViewport=whole)["data"]
         with open(path, "wb") as file:

@@ -277,4 +277,19 @@ with Browser() as browser:
     page.open(f"{BASE}/p/{EVIL}")
     check("Remove star" in send(".star button"), "a star by its form")
     check("Remove star" not in send(".star button"), "and its removal")
+
+    # --- fifty pages: the document and the memory stay as large as they were after half of them ---
+    kiln("enqueue", "-", "--batch", "many", "--set", "count=2500", jobs=[("one of many", "64x64")])
+    kiln("wait", "many", "--timeout", "300")
+    page = browser.page(1280, 900)
+    page.open(BASE + "/?batch=many")
+    kept = []
+    for number in range(1, 51):
+        page.turn()
+        check(page.run(tiles) <= 1000, f"{page.run(tiles)} tiles in the document after {number} pages")
+        if number in (25, 50):
+            page.until("false", 0.5)
+            kept.append(page.kept())
+    (heap, nodes), (heap_then, nodes_then) = kept
+    check(heap_then < 1.25 * heap and nodes_then < 1.25 * nodes, f"after 25 pages {heap} bytes, {nodes} nodes; after 50 {heap_then}, {nodes_then}")
 finish("accessibility, looks, motion, keys, focus, scrolling and coming back")

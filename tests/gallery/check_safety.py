@@ -8,9 +8,10 @@ import html
 import json
 import os
 import re
+import socket
 import sys
 
-from web import ask, check, finish
+from web import HOST, PORT, ask, check, finish
 
 OURS = {"Sec-Fetch-Site": "same-origin"}
 HIDDEN, OTHER, MARKED = (int(os.environ.get(name, "0")) for name in ("HIDDEN", "OTHER", "MARKED"))
@@ -18,6 +19,19 @@ HIDDEN, OTHER, MARKED = (int(os.environ.get(name, "0")) for name in ("HIDDEN", "
 
 def post(path, **fields):
     return ask(path, "POST", OURS, "&".join(f"{name}={value}" for name, value in fields.items()).encode())
+
+
+def told(query, since=""):
+    """What a stream of events begins with, and the id of its moment."""
+    with socket.create_connection((HOST, PORT), 60) as sock:
+        after = f"Last-Event-ID: {since}\r\n" if since else ""
+        sock.sendall(f"GET /v1/events?{query} HTTP/1.0\r\nHost: localhost\r\n{after}\r\n".encode())
+        text = ""
+        for line in sock.makefile("r", encoding="utf-8"):
+            text += line
+            if line.startswith("event: moment"):
+                return text, re.search(r"^id: (.*)$", text, re.M).group(1)
+    return check(False, f"no moment: {text}")
 
 
 def leaks():
@@ -58,6 +72,13 @@ def leaks():
     for path, fields in (("/star", {"on": 1}), ("/vote", {"value": 1})):
         answer = post(path, job=HIDDEN, **fields)
         check(answer.status == 404, f"{path} of a hidden picture: {answer.status}")
+    # Events, told from the first transaction on.
+    first = re.sub("/.*", "/3:3:", told("")[1])
+    for query in ("", "q=door", f"q={word}", "batch=doors", "safety=explicit"):
+        text = told(query, first)[0]
+        check("lost" not in text and (f'"job":{OTHER},' in text or query.startswith(("safety", f"q={word}"))), f"events of '{query}': {text}")
+        for trace in (word, f'"job":{HIDDEN},', *files):
+            check(trace not in text, f"events of '{query}' have {trace}")
     # Counts: of the list, of the days, of what is new, of variants.
     shown = json.loads(ask("/v1/pictures?limit=200").text)["pictures"]
     front = ask("/").text

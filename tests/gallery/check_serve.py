@@ -151,6 +151,9 @@ for batch, x, y, cells in (("grid", "steps", "seed", 4), ("grid-loras", "loras",
 check(all(f'<th scope="col" dir="auto">{name}</th>' in check_page("/sheet?batch=grid-loras&x=loras&y=prompt").text
           for name in ("ink:0.5", "ink:1")), "scales of a LoRA")
 check(all(f'<th scope="col" dir="auto">{name}</th>' in table.text for name in ("exact", "coarse=4+3")), "exact and coarse")
+scales = [re.search(r'<dt>LoRA</dt><dd><a href="/\?lora=ink">ink</a> \u00d7 ([0-9.]+)</dd>', ask(f"/p/{job}").text)
+          for job in jobs_of(ask("/?lora=ink&q=cup&variants=all"))]
+check(sorted(found.group(1) for found in scales) == ["0.5", "1"], f"the scale of a LoRA on the page of its picture: {scales}")
 for key in re.findall(r'<option value="(\w+)"', ask("/sheet").text):
     check_page(f"/sheet?batch=grid&x={key}&y=prompt")
 check('href="/sheet?batch=grid"' in ask("/?batch=grid").text, "a batch's list leads to its sheet")
@@ -183,11 +186,12 @@ for route, query in ROUTES.items():
     answer = ask(path)
     check(answer.status == 200 and answer["Content-Type"] == "application/json", f"{path}: {answer.status}")
     api_rules.check(route, "get", answer)
-    for parameter in description["paths"][route]["get"].get("parameters", []):
+    for parameter in map(api_rules.find, description["paths"][route]["get"].get("parameters", [])):
         if "enum" in parameter["schema"]:
+            given = f"{route}{query or '?'}&{parameter['name']}"
             for value in parameter["schema"]["enum"]:
-                check(ask(f"{route}?{parameter['name']}={value}").status == 200, f"{parameter['name']}={value}")
-            check(ask(f"{route}?{parameter['name']}=no").status == 400, f"{parameter['name']}=no")
+                check(ask(f"{given}={value}").status == 200, f"{given}={value}")
+            check(ask(f"{given}=no").status == 400, f"{given}=no")
     if "404" in answers:
         lost = ask(route.replace("{job}", "999999").replace("{batch}", "none"))
         check(lost.status == 404, f"{route}: {lost.status}")

@@ -89,6 +89,8 @@ form="job=$STAR&prompt=a+moon&negative_prompt=fog%0D%0Anight&size=512x512&steps=
 [ "$(made "$STAR")" = 'a moon||-|0||' ] || die "no field: $(made "$STAR")"
 sql "UPDATE image SET safety_flag = 3 WHERE job_id = $STAR" >/dev/null
 [ "$(again "$form")" = 404 ] || die "a hidden picture is made again"
+sed "s/\b$STAR\b/99999999/g" page.html >hidden.html
+[ "$(again "${form/job=$STAR/job=99999999}")" = 404 ] && cmp page.html hidden.html || die "one can tell a hidden picture from none"
 sql "UPDATE image SET safety_flag = NULL WHERE job_id = $STAR" >/dev/null
 for bad in "${form/ink:0.8/ink:9}" "${form/4%2B3/4%2Bx}" "${form/guidance=2.5/guidance=x}" "${form/=watercolor/=none2}" \
     "${form/ink:0.8%2Bpaper:1/%5B%5D,%22count%22:500}" "${form/ink:0.8%2Bpaper:1/%5B%0A%5D}"; do

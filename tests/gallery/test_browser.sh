@@ -38,11 +38,48 @@ until_sql "SELECT count(*) FROM image WHERE safety_flag = 1" 1
 ok kiln gallery review 2 --level clear
 python3 "$source_dir/tests/gallery/check_browser.py" "$axe" || die "see above"
 
+kill -TERM "$gallery"
+wait "$gallery"
+
+# Signed in, over a store in S3 that says of every address once that it has expired.
+cat >s3.py <<'PYTHON'
+import http.server, pathlib
+refused = set()
+class Store(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        path = self.path.partition("?")[0]
+        file = pathlib.Path("stack/store") / path.removeprefix("/pictures/p/")
+        expired = "Mozilla" in self.headers["User-Agent"] and path not in refused
+        refused.add(path) if expired else None
+        body = b"" if expired or not file.is_file() else file.read_bytes()
+        self.send_response(403 if expired else 200 if body else 404)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+    def log_message(self, *ignored): pass
+with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Store) as server:
+    print("port", server.server_address[1], flush=True)
+    server.serve_forever()
+PYTHON
+python3 s3.py >s3.txt 2>s3.log &
+s3=$!
+soon grep -q port s3.txt || die "no store"
+TOKEN=fedcba9876543210fedcba9876543210
+export TOKEN
+(umask 077 && echo $TOKEN >producer && echo 0123456789abcdef0123456789abcdef >reader)
+printf '[default]\naws_access_key_id = AKIAEXAMPLE\naws_secret_access_key = secret\n' >credentials
+serve --store s3://pictures/p --s3-endpoint "http://127.0.0.1:$(sed -n 's/^port //p' s3.txt)" --s3-credentials-file "$PWD/credentials" \
+    --allow-enqueue --gallery-producer-token-file "$PWD/producer" --gallery-token-file "$PWD/reader"
+sql "UPDATE image SET created_at = created_at - job_id % 100 * interval '1 day'" # of more days than are shown
+until_sql "SELECT count(DISTINCT day) >= 100 FROM gallery_text" t
+python3 "$source_dir/tests/gallery/check_signed.py" "$axe" || die "see above"
+kill "$s3"
+kill -TERM "$gallery"
+wait "$gallery"
+
 # The exported page: of all these, and of one that is never made.
 ok kiln enqueue - --batch first --set model=nonesuch <<<'{"prompt": "a job that was called off", "size": "64x64"}'
 ok kiln cancel first --yes
 ok kiln export first --out export --html --grid size,prompt --note "Shapes & <signs>."
 python3 "$source_dir/tests/gallery/check_export.py" export "$axe" || die "see above"
-kill -TERM "$gallery"
-wait "$gallery"
 echo ok

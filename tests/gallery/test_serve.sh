@@ -162,8 +162,8 @@ grep -q '"prompt":"a tall tree"' words.json || die "not found by words: $(cat wo
 grep -q '"prompt":"a tall tree"' meaning.json || die "not found: $(cat meaning.json)"
 page '?q=tall+tree' >front.html
 grep -q '>1 picture has the words; best matches, by words and by meaning<' front.html || die "how it searched: $(grep 'class="count"' front.html)"
-grep -q 'title="Newest pictures of this search, by words" href="/feed.xml?q=tall%20tree">' front.html || die "the feed's title: $(grep alternate front.html)"
-grep -q 'href="/feed.xml?q=tall%20tree">Feed, by words<' front.html || die "the feed: $(grep feed.xml front.html)"
+grep -q 'title="Pictures of this search" href="/feed.xml?q=tall%20tree">' front.html || die "the feed's title: $(grep alternate front.html)"
+grep -q 'href="/feed.xml?q=tall%20tree">Feed<' front.html || die "the feed: $(grep feed.xml front.html)"
 page '?q=qqqq+zzzz' >front.html
 grep -q 'No picture has every word, and no prompt means the same' front.html || die "nothing: $(grep 'class="say"' front.html)"
 page '?q=tall+tree&sort=newest' >front.html
@@ -188,6 +188,20 @@ crimson() { page 'v1/pictures?q=a+crimson+disc' | grep -q '"prompt":"a red disc"
 soon crimson || die "not found: $(page 'v1/pictures?q=a+crimson+disc')"
 page '?q=a+crimson+disc' >front.html
 grep -q 'No picture has every word; the prompts of these mean something alike' front.html || die "what was found by meaning alone"
+# A feed has the pictures of its list, in its order, also those that only mean the same; and so has an export.
+of() { page "$1" | grep -o "$2[0-9]*" | grep -o '[0-9]*$'; }
+of '?q=something+crimson' 'class="tile[^>]*><a href="/p/' >of_list.txt
+for feed in feed.xml feed.json; do
+    of "$feed?q=something+crimson" '\(<guid[^>]*>\|"id":"\)http://[^/]*/p/' >of_feed.txt
+    [ "$(wc -l <of_list.txt)" = 3 ] && cmp of_list.txt of_feed.txt || die "a list and $feed: $(cat of_list.txt), $(cat of_feed.txt)"
+done
+ok kiln gallery export 'something crimson' --meaning --out alike --model "$source_dir/pipeline/models/sketch" --json
+json out.txt 'd["search"] == "something crimson"'
+json_lines alike/results.jsonl '[each["job"] for each in d] == [int(line) for line in open("of_list.txt")]'
+fails 66 kiln gallery export 'something crimson' --out words
+fails 78 kiln gallery export 'something crimson' --meaning --out words --gallery-embedder none
+says 'there is no search by meaning'
+fails 64 kiln gallery export --meaning --out words --filter aspect=tall
 for words in xylophone tax+return+2019 blood+pressure my+grandmother; do # of no list of this model
     page "?q=$words" >front.html
     grep -q 'No picture has every word, and no prompt means the same' front.html || die "$words finds: $(grep -o 'alt="[^"]*' front.html)"

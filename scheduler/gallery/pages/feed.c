@@ -1,4 +1,5 @@
-/* feed.c - /feed.xml and /feed.json: a search as a feed, RSS 2.0 and JSON Feed 1.1.
+/* feed.c - /feed.xml and /feed.json: a list as a feed, RSS 2.0 and JSON Feed 1.1: the pictures of
+ * the list's first page, in its order.
  *
  * Addresses in a feed are whole, since it is read elsewhere.
  */
@@ -88,7 +89,7 @@ static int begin(struct kiln_web_visit *visit, struct feed *feed, struct kiln_ga
              visit->host);
     int rc = kiln_gallery_ask_read(kiln_gallery_app(visit), visit->args, ask, err);
     ask->query.cursor = NULL;
-    ask->query.order = KILN_GALLERY_NEWEST;
+    kiln_gallery_ask_stack(ask);
     return rc;
 }
 
@@ -108,7 +109,7 @@ int kiln_gallery_feed(struct kiln_web_visit *visit, struct kiln_error *err)
     kiln_text_printf(out, "</title><link>%s/?", feed.base);
     kiln_gallery_ask_write(&ask, NULL, "&amp;", out);
     kiln_text_puts(out, "</link><description>Pictures of this Kiln fleet</description>\n");
-    rc = kiln_gallery_list(visit->session, &ask.query, add_item, &feed, &page, err);
+    rc = kiln_gallery_ask_list(&ask, visit->session, add_item, &feed, &page, err);
     kiln_text_puts(out, "</channel></rss>\n");
     return rc;
 }
@@ -128,7 +129,7 @@ int kiln_gallery_json_feed(struct kiln_web_visit *visit, struct kiln_error *err)
     kiln_json_text(out, "title", ask.query.words ? ask.query.words : "Newest pictures");
     kiln_json_text(out, "home_page_url", feed.base);
     kiln_text_puts(out, ",\"items\":[");
-    rc = kiln_gallery_list(visit->session, &ask.query, add_json_item, &feed, &page, err);
+    rc = kiln_gallery_ask_list(&ask, visit->session, add_json_item, &feed, &page, err);
     kiln_text_puts(out, "]}\n");
     return rc;
 }

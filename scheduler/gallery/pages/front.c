@@ -23,6 +23,7 @@
 struct days {
     struct kiln_gallery_day at[DAYS_MAX];
     int count;
+    bool older; /* there are days before these */
     uint64_t most;
 };
 
@@ -30,11 +31,30 @@ static int note_day(void *arg, const struct kiln_gallery_day *day, struct kiln_e
 {
     struct days *days = arg;
     (void)err;
-    if (days->count == DAYS_MAX)
+    days->older = days->count == DAYS_MAX;
+    if (days->older)
         return 0;
     days->at[days->count++] = *day;
     days->most = day->pictures > days->most ? day->pictures : days->most;
     return 0;
+}
+
+static void write_day(int64_t day_ms, char ret[32])
+{
+    kiln_short_time(day_ms, ret, 32);
+    ret[10] = '\0';
+}
+
+/* The days before the oldest bar, which do not fit or were not counted in time. */
+static void add_older(const struct kiln_gallery_ask *ask, const struct days *days,
+                      struct kiln_text *out)
+{
+    char date[32];
+    write_day(days->at[days->count - 1].day_ms - DAY_MS, date);
+    kiln_text_puts(out, "<li><a class=\"more\" href=\"/?");
+    kiln_gallery_ask_write_days(ask, NULL, date, "&amp;", out);
+    kiln_text_printf(out, "\">Before<span class=\"away\"> these days: until %s</span></a></li>",
+                     date);
 }
 
 /* Days with pictures, the newest on the right, each a link to that day. */
@@ -44,18 +64,16 @@ static void add_days(const struct kiln_gallery_ask *ask, const struct days *days
     if (days->count < 2)
         return;
     kiln_text_puts(out, "<nav class=\"days\" aria-label=\"Pictures by day\"><ol>");
+    if (days->older)
+        add_older(ask, days, out);
     for (int i = days->count - 1; i >= 0; i--) {
         const struct kiln_gallery_day *day = &days->at[i];
         char date[32];
-        kiln_short_time(day->day_ms, date, sizeof date);
-        date[10] = '\0';
+        write_day(day->day_ms, date);
         uint64_t height = 2 + (BAR_HEIGHT - 2) * day->pictures / (days->most ? days->most : 1);
         kiln_text_puts(out, "<li><a href=\"/?");
-        size_t before = out->len;
-        kiln_gallery_ask_write(ask, "from", "&amp;", out);
-        kiln_text_printf(out,
-                         "%sfrom=%s&amp;to=%s\" title=\"%s: ", out->len > before ? "&amp;" : "",
-                         date, date, date);
+        kiln_gallery_ask_write_days(ask, date, date, "&amp;", out);
+        kiln_text_printf(out, "\" title=\"%s: ", date);
         kiln_html_count(out, day->pictures);
         kiln_text_printf(out,
                          "\"><svg width=\"10\" height=\"%d\" aria-hidden=\"true\"><rect x=\"1\" "
@@ -206,6 +224,10 @@ static void add_heading(const struct kiln_gallery_ask *ask, struct kiln_text *ou
         kiln_text_puts(out, "<bdi>");
         kiln_html(out, ask->query.words);
         kiln_text_puts(out, "</bdi>");
+    } else if (ask->query.filter.batch && !ask->query.filter.starred) {
+        kiln_text_puts(out, "Batch <bdi>");
+        kiln_html(out, ask->query.filter.batch);
+        kiln_text_puts(out, "</bdi>");
     } else {
         kiln_text_puts(out, ask->query.filter.starred ? "Starred" : "Newest");
     }
@@ -215,9 +237,8 @@ static void add_heading(const struct kiln_gallery_ask *ask, struct kiln_text *ou
 /* What else can be done with this list. */
 static void add_ways(const struct kiln_gallery_ask *ask, struct kiln_text *out)
 {
-    const char *const ways[][2] = {{"/show", "Slide show"},
-                                   {"/feed.xml", ask->mixed ? "Feed, by words" : "Feed"},
-                                   {"/v1/pictures", "JSON"}};
+    const char *const ways[][2] = {
+        {"/show", "Slide show"}, {"/feed.xml", "Feed"}, {"/v1/pictures", "JSON"}};
     kiln_text_puts(out, "<ul class=\"ways\" aria-label=\"This list as\">");
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
         kiln_text_printf(out, "<li><a href=\"%s?", ways[i][0]);
@@ -305,19 +326,11 @@ static int add_top(struct kiln_web_visit *visit, const struct kiln_gallery_ask *
     kiln_gallery_ask_form(ask, kiln_gallery_app(visit), out); /* the days go beside it */
     if (rc == 0)
         rc = kiln_gallery_days(visit->session, &query, note_day, days, &back_to, err);
+    days->older = days->older || back_to > 0;
     if (rc == 0)
         add_days(ask, days, out);
     free(days);
     return rc;
-}
-
-/* People see a prompt once, unless they look at one prompt, at one batch or at what they starred.
- */
-static void stack_variants(const struct kiln_web_args *args, struct kiln_gallery_ask *ask)
-{
-    const struct kiln_gallery_filter *filter = &ask->query.filter;
-    if (!kiln_web_arg(args, "variants"))
-        ask->query.filter.stacked = !filter->prompt_hash && !filter->batch && !filter->starred;
 }
 
 int kiln_gallery_front(struct kiln_web_visit *visit, struct kiln_error *err)
@@ -328,7 +341,7 @@ int kiln_gallery_front(struct kiln_web_visit *visit, struct kiln_error *err)
     struct kiln_text *out = &visit->reply.body, tiles = {0}, feed = {0};
     bool ended = false;
     int rc = kiln_gallery_ask_read(kiln_gallery_app(visit), visit->args, &ask, err);
-    stack_variants(visit->args, &ask);
+    kiln_gallery_ask_stack(&ask);
     if (rc == 0)
         rc = read_grid(visit, &ask, &tiles, &grid, &page, err);
     if (rc) {
@@ -339,6 +352,7 @@ int kiln_gallery_front(struct kiln_web_visit *visit, struct kiln_error *err)
     kiln_gallery_begin(visit, &(struct kiln_gallery_page_head){
                                   .title = ask.query.words            ? ask.query.words
                                            : ask.query.filter.starred ? "Starred pictures"
+                                           : ask.query.filter.batch   ? ask.query.filter.batch
                                                                       : "Newest pictures",
                                   .words = ask.query.words,
                                   .here = ask.query.words || kiln_gallery_ask_filters(&ask) >

@@ -24,7 +24,8 @@ static void show_form(struct kiln_web_visit *visit, const char *complaint)
         kiln_text_printf(out, "<p class=\"bad\" role=\"alert\">%s</p>", complaint);
     kiln_text_puts(out, "<form class=\"sign-in\" action=\"/sign-in\" method=\"post\">"
                         "<p><label for=\"token\">Token</label><input id=\"token\" name=\"token\" "
-                        "type=\"password\" autocomplete=\"current-password\" required></p>"
+                        "type=\"password\" autocomplete=\"current-password\" autofocus "
+                        "required></p>"
                         "<button>Sign in</button></form><p>The token is in the file that the "
                         "setting <code>gallery_token_file</code> names, that of people who may "
                         "make pictures in <code>gallery_producer_token_file</code>.</p></div>");

@@ -180,6 +180,13 @@ int kiln_gallery_ask_list(const struct kiln_gallery_ask *ask, struct kiln_ledger
                       : kiln_gallery_list(session, &ask->query, each, arg, ret, err);
 }
 
+void kiln_gallery_ask_stack(struct kiln_gallery_ask *ask)
+{
+    struct kiln_gallery_filter *filter = &ask->query.filter;
+    if (!kiln_web_arg(ask->args, "variants"))
+        filter->stacked = !filter->prompt_hash && !filter->batch && !filter->starred;
+}
+
 /* --- writing ---------------------------------------------------------------------------------- */
 
 static void add_pair(struct kiln_text *out, const char *name, const char *value, const char *and)
@@ -188,27 +195,51 @@ static void add_pair(struct kiln_text *out, const char *name, const char *value,
     kiln_url(out, value);
 }
 
-void kiln_gallery_ask_write(const struct kiln_gallery_ask *ask, const char *without,
-                            const char *and, struct kiln_text *out)
+static bool is_one(const char *const *names, const char *name)
+{
+    while (*names && strcmp(*names, name) != 0)
+        names++;
+    return *names != NULL;
+}
+
+/* without: names, ended by NULL. */
+static void write_others(const struct kiln_gallery_ask *ask, const char *const *without,
+                         const char *and, struct kiln_text *out)
 {
     struct kiln_text own = {0};
-    if (ask->query.words && !(without && strcmp(without, "q") == 0))
+    if (ask->query.words && !is_one(without, "q"))
         add_pair(&own, "q", ask->query.words, and);
     for (size_t i = 0; i < FILTERS; i++) {
         const char *value = kiln_web_arg(ask->args, filters[i].name);
-        if (value && !(without && strcmp(without, filters[i].name) == 0))
+        if (value && !is_one(without, filters[i].name))
             add_pair(&own, filters[i].name, value, and);
     }
     const char *sort = kiln_web_arg(ask->args, "sort");
     /* By words and meaning the best comes first without being asked for; such a list goes on as one
      * of the newest. */
-    if (ask->query.words && sort && *sort && !ask->mixed &&
-        !(without && strcmp(without, "sort") == 0))
+    if (ask->query.words && sort && *sort && !ask->mixed && !is_one(without, "sort"))
         add_pair(&own, "sort", sort, and);
     if (own.at)
         kiln_text_add(out, own.at, own.len);
     out->failed = out->failed || own.failed;
     kiln_text_release(&own);
+}
+
+void kiln_gallery_ask_write(const struct kiln_gallery_ask *ask, const char *without,
+                            const char *and, struct kiln_text *out)
+{
+    write_others(ask, (const char *const[]){without, NULL}, and, out);
+}
+
+void kiln_gallery_ask_write_days(const struct kiln_gallery_ask *ask, const char *from,
+                                 const char *to, const char *and, struct kiln_text *out)
+{
+    const size_t before = out->len;
+    write_others(ask, (const char *const[]){"from", "to", NULL}, and, out);
+    kiln_text_puts(out, out->len > before ? and : "");
+    if (from)
+        kiln_text_printf(out, "from=%s%s", from, and);
+    kiln_text_printf(out, "to=%s", to);
 }
 
 int kiln_gallery_ask_filters(const struct kiln_gallery_ask *ask)

@@ -27,10 +27,17 @@ int kiln_gallery_ask_list(const struct kiln_gallery_ask *ask, struct kiln_ledger
 int kiln_gallery_ask_read(const struct kiln_gallery_app *app, const struct kiln_web_args *args,
                           struct kiln_gallery_ask *ret, struct kiln_error *err) KILN_MUST_CHECK;
 
+/* As a page shows it to people: each prompt once, unless the list is of one prompt, of one batch or
+ * of what they starred, or its address says otherwise. */
+void kiln_gallery_ask_stack(struct kiln_gallery_ask *ask);
+
 /* Appends "name=value&..." of all filters and words that were given, but the one named `without`
  * (NULL: none) and the cursor; percent encoded.  and: "&", or "&amp;" inside a page. */
 void kiln_gallery_ask_write(const struct kiln_gallery_ask *ask, const char *without,
                             const char *and, struct kiln_text *out);
+/* The same of the days from..to alone, "2026-11-21" each; from NULL: of all until then. */
+void kiln_gallery_ask_write_days(const struct kiln_gallery_ask *ask, const char *from,
+                                 const char *to, const char *and, struct kiln_text *out);
 /* Whether text[0..len) is the name of a filter; their names for messages. */
 bool kiln_gallery_is_filter(const char *text, size_t len);
 #define KILN_ASK_FILTERS                                                                           \

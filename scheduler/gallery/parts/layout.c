@@ -59,7 +59,7 @@ void kiln_gallery_begin(struct kiln_web_visit *visit, const struct kiln_gallery_
         kiln_text_printf(out,
                          "<link rel=\"alternate\" type=\"application/rss+xml\" "
                          "title=\"%s\" href=\"/feed.xml%s%s\">",
-                         head->words     ? "Newest pictures of this search, by words"
+                         head->words     ? "Pictures of this search"
                          : head->feed[0] ? "Newest pictures of this list"
                                          : "Newest pictures",
                          head->feed[0] ? "?" : "", head->feed);
