@@ -37,7 +37,6 @@ def row(what, goal, value):
 
 def watched(browser, width=1280, height=900):
     page = browser.page(width, height)
-    page("Performance.enable")
     page("Page.addScriptToEvaluateOnNewDocument", source=WATCH)
     return page
 
@@ -75,13 +74,6 @@ def loading(browser):
         " and ".join(f"{max(each):.4f}" for each in shifts.values()))
 
 
-def gone_on(page):
-    """Heap in bytes and nodes after what can go has gone."""
-    page("HeapProfiler.collectGarbage")
-    values = {each["name"]: each["value"] for each in page("Performance.getMetrics")["metrics"]}
-    return values["JSHeapUsedSize"], values["Nodes"]
-
-
 def scrolling(browser):
     page = watched(browser)
     page.open(BASE + "/")
@@ -104,13 +96,10 @@ def memory(browser):
     page.open(BASE + "/")
     kept = {}
     for number in range(1, 51):
-        was = page.run("document.querySelector('a[rel=next]').href")
-        page.run("scrollTo(0, document.body.scrollHeight); document.querySelector('a[rel=next]').click()")
-        if not page.until(f"document.querySelector('a[rel=next]')?.href != {was!r}", 20):
-            raise RuntimeError(f"no page {number}")
+        page.turn()
         if number in (25, 50):
             page.until("false", 0.5)
-            kept[number] = gone_on(page)
+            kept[number] = page.kept()
     (heap, nodes), (heap_then, nodes_then) = kept[25], kept[50]
     row("script heap at 25 and 50 pages", "flat", f"{heap / 1e6:.1f} and {heap_then / 1e6:.1f} MB")
     row("nodes at 25 and 50 pages", "flat", f"{nodes:,} and {nodes_then:,}")
