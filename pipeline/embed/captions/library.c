@@ -2,12 +2,17 @@
 #include "pipeline/embed/captions/library.h"
 
 #include <dlfcn.h>
+#include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "pipeline/diffusionz_captions.h"
 
 #define LIBRARY "libdiffusionz.so"
+#define LIBTORCH "/libtorch" /* in the paths of its files */
 
 /* The functions of diffusionz_captions.h, and of diffusionz_batch.h the last error. */
 struct library {
@@ -59,6 +64,23 @@ static bool resolve(struct library *l)
     return true;
 }
 
+/* Gives back the pages of a library's code and constants.  They are the file's, and come again when
+ * they are needed. */
+static int release_pages(struct dl_phdr_info *info, size_t size, void *arg)
+{
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    (void)size, (void)arg;
+    for (int i = 0; strstr(info->dlpi_name, LIBTORCH) && i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+        const uintptr_t at = (uintptr_t)info->dlpi_addr + segment->p_vaddr;
+        const uintptr_t begin = (at + page - 1) / page * page,
+                        end = (at + segment->p_memsz) / page * page;
+        if (segment->p_type == PT_LOAD && !(segment->p_flags & PF_W) && begin < end)
+            (void)madvise((void *)begin, end - begin, MADV_DONTNEED);
+    }
+    return 0;
+}
+
 int kiln_caption_library_open(const char *library, const char *model, int threads,
                               struct kiln_caption_encoder *ret, struct kiln_error *err)
 {
@@ -81,6 +103,7 @@ int kiln_caption_library_open(const char *library, const char *model, int thread
         close_library(l);
         return code;
     }
+    dl_iterate_phdr(release_pages, NULL); /* most were needed by LibTorch's start alone: 50 MB */
     *ret = (struct kiln_caption_encoder){
         .encode = encode, .close = close_library, .arg = l, .width = (size_t)l->width(l->captions)};
     snprintf(ret->model, sizeof ret->model, "%s", l->model(l->captions));
