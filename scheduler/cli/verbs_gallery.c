@@ -35,9 +35,7 @@ const struct kiln_verb kiln_verbs_gallery[] = {
                  "kiln gallery classify --backfill --gallery-classifier DIR",
      .more =
          "serve: without a token or a proxy it serves this machine alone: gallery_address is "
-         "a loopback address.  Search by meaning with the model's own text encoder is meant for "
-         "up to 100,000 different prompts; for more, gallery_embedder names the directory of a "
-         "static table.\n"
+         "a loopback address.\n"
          "export writes the pictures that have the words, newest first, as `kiln export` "
          "writes a batch, named by job.  With --meaning it lists them as the gallery does: the best "
          "first, also those whose prompts mean the same; prompts without a vector get one "

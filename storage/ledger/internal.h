@@ -33,6 +33,10 @@ struct kiln_statement {
  * and plans it once like a session of the queue (pg.c). */
 #define KILN_PLANNED_ONCE(name) KILN_PLANNED_ONCE_PREFIX name
 #define KILN_PLANNED_ONCE_PREFIX "once:"
+/* Likewise, and the columns of its rows come in the binary format, for PQgetvalue and PQgetlength:
+ * for much bytea, which is twice as long as text. */
+#define KILN_BINARY_ROWS(name) KILN_BINARY_ROWS_PREFIX name
+#define KILN_BINARY_ROWS_PREFIX KILN_PLANNED_ONCE_PREFIX "binary:"
 
 /* Of a row of latent: whether its run was whole, exact or coarse first, without start and donor. */
 #define KILN_SQL_WHOLE(l)                                                                          \

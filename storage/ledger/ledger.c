@@ -162,10 +162,14 @@ static int reach(struct kiln_ledger *ledger, struct kiln_error *err)
     return kiln_pg_connect(pg, err);
 }
 
+static bool is_named(const struct kiln_statement *statement, const char *prefix)
+{
+    return strncmp(statement->name, prefix, strlen(prefix)) == 0;
+}
+
 static bool is_prepared(const struct kiln_pg *pg, const struct kiln_statement *statement)
 {
-    return !pg->reading || strncmp(statement->name, KILN_PLANNED_ONCE_PREFIX,
-                                   sizeof KILN_PLANNED_ONCE_PREFIX - 1) == 0;
+    return !pg->reading || is_named(statement, KILN_PLANNED_ONCE_PREFIX);
 }
 
 /* Connects if needed and sends. */
@@ -183,7 +187,8 @@ static int send_once(struct kiln_ledger *ledger, const struct kiln_statement *st
         return rc;
     int sent = !prepared ? send_text(pg, statement->sql, params)
                          : PQsendQueryPrepared(pg->conn, statement->name, params->count,
-                                               params->values, params->lengths, params->formats, 0);
+                                               params->values, params->lengths, params->formats,
+                                               is_named(statement, KILN_BINARY_ROWS_PREFIX));
     return sent ? 0 : kiln_pg_fail(pg, NULL, "send", err);
 }
 

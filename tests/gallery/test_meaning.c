@@ -1,6 +1,6 @@
 /* test_meaning.c - pictures found by meaning: on a real ledger, with the small static table of
- * tests/golden/embed, in which prompts are alike as far as they share words; and by tokens, with an
- * encoder of the test's own. */
+ * tests/golden/embed, in which prompts are alike as far as they share words.  By tokens:
+ * test_meaning_tokens.c. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -12,11 +12,8 @@
 
 #include <cmocka.h>
 
-#include "pipeline/embed/captions/captions.h"
 #include "scheduler/gallery/alike/alike.h"
 #include "scheduler/gallery/meaning/mixed.h"
-#include "scheduler/gallery/meaning/world.h"
-#include "storage/formats/safetensors.h"
 #include "storage/ledger/gallery/follow.h"
 #include "storage/ledger/gallery/prompts.h"
 #include "storage/ledger/ledger.h"
@@ -94,13 +91,30 @@ static int stop(void **state)
 
 static struct kiln_meaning_hit hits[MOST];
 
-static struct kiln_meaning_found search(const char *text, const struct kiln_gallery_filter *filter)
+/* The pictures of a text in a gallery, into hits. */
+static struct kiln_meaning_found search_in(struct kiln_meaning *m, struct kiln_meaning_scratch *s,
+                                           const struct kiln_gallery_filter *filter,
+                                           const char *text)
 {
     struct kiln_meaning_found found;
-    kiln_test_ok(kiln_meaning_search(meaning, scratch, filter, text, MOST, hits, &found, &rig.err),
-                 rig.err);
+    kiln_test_ok(kiln_meaning_find(m, s, filter, text, MOST, &rig.err), rig.err);
+    kiln_test_ok(kiln_meaning_rank(m, s, session, hits, &found, &rig.err), rig.err);
     for (uint32_t i = 1; i < found.count; i++)
         assert_true(hits[i].score <= hits[i - 1].score);
+    return found;
+}
+
+static struct kiln_meaning_found search(const char *text, const struct kiln_gallery_filter *filter)
+{
+    return search_in(meaning, scratch, filter, text);
+}
+
+static struct kiln_meaning_found search_like(uint64_t job)
+{
+    struct kiln_meaning_found found;
+    kiln_test_ok(kiln_meaning_find_like(meaning, scratch, session, &all, job, MOST, &rig.err),
+                 rig.err);
+    kiln_test_ok(kiln_meaning_rank(meaning, scratch, session, hits, &found, &rig.err), rig.err);
     return found;
 }
 
@@ -143,15 +157,11 @@ static void filters_hold_inside_the_search(void **state)
 static void similar_pictures_are_of_other_prompts(void **state)
 {
     (void)state;
-    struct kiln_meaning_found found;
-    kiln_test_ok(
-        kiln_meaning_similar(meaning, scratch, &all, lamp[0], MOST, hits, &found, &rig.err),
-        rig.err);
+    struct kiln_meaning_found found = search_like(lamp[0]);
     assert_true(found.known);
     assert_true(has(5, tall)); /* nobody trained this table: others may be as near */
     assert_false(has(found.count, lamp[2]) || has(found.count, hidden));
-    kiln_test_ok(kiln_meaning_similar(meaning, scratch, &all, 999999, MOST, hits, &found, &rig.err),
-                 rig.err);
+    found = search_like(999999);
     assert_false(found.known);
     assert_int_equal(found.count, 0);
 }
@@ -192,7 +202,6 @@ static void vectors_are_kept_in_the_ledger(void **state)
     (void)state;
     struct kiln_meaning *other;
     struct kiln_meaning_scratch *its;
-    struct kiln_meaning_found found;
     uint32_t pictures, prompts, waiting;
     bool more;
     assert_int_equal(kiln_test_count(rig.stack, "SELECT count(*) FROM gallery_vector"),
@@ -205,8 +214,8 @@ static void vectors_are_kept_in_the_ledger(void **state)
     assert_int_equal(pictures, kiln_test_count(rig.stack, "SELECT count(*) FROM image"));
     kiln_test_ok(kiln_meaning_scratch_new(other, &its, &rig.err), rig.err);
     struct kiln_meaning_hit again[MOST];
-    kiln_test_ok(kiln_meaning_search(other, its, &all, "brass lamp", MOST, again, &found, &rig.err),
-                 rig.err);
+    const struct kiln_meaning_found found = search_in(other, its, &all, "brass lamp");
+    memcpy(again, hits, sizeof again);
     assert_int_equal(search("brass lamp", &all).count, found.count);
     for (uint32_t i = 0; i < found.count; i++)
         assert_true(again[i].score == hits[i].score);
@@ -320,132 +329,7 @@ static void a_list_goes_on_with_older_pictures_of_its_words(void **state)
     kiln_mixed_free(mixed);
 }
 
-/* --- by tokens -------------------------------------------------------------------------------- */
-
-#define LETTERS 26
-
-/* A token for each word, whose features say its first letter. */
-static int encode_words(void *arg, const char *text, size_t len, float *features, size_t *ret_count,
-                        struct kiln_error *err)
-{
-    (void)arg, (void)err;
-    *ret_count = 0;
-    for (size_t i = 0; i < len && *ret_count < KILN_CAPTION_TOKENS_MAX; i++) {
-        if (text[i] < 'a' || text[i] > 'z' || (i > 0 && text[i - 1] != ' '))
-            continue;
-        float *token = features + LETTERS * (*ret_count)++;
-        memset(token, 0, LETTERS * sizeof *token);
-        token[text[i] - 'a'] = 1;
-    }
-    return 0;
-}
-
-static void close_words(void *arg)
-{
-    (void)arg;
-}
-
-/* A fit that changes nothing, and a head by which words of an x count for nothing. */
-static void write_files(void)
-{
-    static float mean[LETTERS], map[LETTERS * LETTERS], weight[3 * LETTERS];
-    static const float shift[3];
-    struct kiln_caption_fit fit = {.dims = LETTERS, .mean = mean, .removed = mean, .model = "abc"};
-    for (int i = 0; i < LETTERS; i++)
-        map[i * LETTERS + i] = 1;
-    weight['x' - 'a'] = weight[LETTERS + 'x' - 'a'] = -20;
-    const struct kiln_st_tensor tensors[] = {
-        {"map", KILN_ST_F32, 2, {LETTERS, LETTERS}, map, sizeof map},
-        {"shift", KILN_ST_F32, 1, {3}, shift, sizeof shift},
-        {"vague_map", KILN_ST_F32, 2, {LETTERS, LETTERS}, map, sizeof map},
-        {"weight", KILN_ST_F32, 2, {3, LETTERS}, weight, sizeof weight}};
-    const char *const metadata[] = {"format", "kiln-caption-head-2", "model", "abc", NULL};
-    kiln_test_ok(kiln_caption_fit_write(&fit, "fit.safetensors", &rig.err), rig.err);
-    kiln_test_ok(kiln_st_write("head.safetensors", tensors, 4, metadata, &rig.err), rig.err);
-}
-
-/* The pictures that are nearest to one and to a text, for an embedder with such a head. */
-static void ask_tokens(const char *head, uint64_t of, const char *text, uint64_t *ret_similar,
-                       uint64_t *ret_second)
-{
-    static const struct kiln_gallery_filter letters = {.pool = "letters", .show_unchecked = true};
-    const struct kiln_caption_encoder encoder = {
-        .encode = encode_words, .close = close_words, .width = LETTERS, .model = "abc"};
-    struct kiln_embedder *e;
-    struct kiln_meaning *m;
-    struct kiln_meaning_scratch *s;
-    struct kiln_meaning_found found;
-    bool more = true;
-    kiln_test_ok(kiln_captions_open(&encoder, "fit.safetensors", head, &e, &rig.err), rig.err);
-    kiln_test_ok(kiln_meaning_open("letters", e, &m, &rig.err), rig.err);
-    kiln_test_ok(kiln_meaning_scratch_new(m, &s, &rig.err), rig.err);
-    for (int loads = 0; loads < 2; loads++) { /* the second finds all vectors in the ledger */
-        kiln_test_ok(kiln_meaning_load(m, session, &rig.err), rig.err);
-        for (int i = 0; i < 100 && more; i++)
-            kiln_test_ok(kiln_meaning_step(m, session, rig.ledger, &more, &rig.err), rig.err);
-        assert_false(more);
-    }
-    kiln_test_ok(kiln_meaning_similar(m, s, &letters, of, MOST, hits, &found, &rig.err), rig.err);
-    assert_true(found.count > 1);
-    *ret_similar = hits[0].job;
-    kiln_test_ok(kiln_meaning_search(m, s, &letters, text, MOST, hits, &found, &rig.err), rig.err);
-    assert_true(found.count > 1 && hits[0].score > 0.99f);
-    const bool first =
-        hits[0].job == of; /* the other one may be as near: both have all that counts */
-    assert_true(first || (hits[1].job == of && hits[1].score > 0.99f));
-    *ret_second = hits[first].job;
-    kiln_meaning_scratch_free(s);
-    kiln_meaning_close(m);
-    kiln_embedder_close(e);
-}
-
-/* Words that a head passes over make nothing alike, and nothing of a search. */
-static void a_head_says_which_words_count(void **state)
-{
-    (void)state;
-    static const char *const prompts[] = {"apple xeno xylo xray", "mango xeno xylo xray",
-                                          "apple plum", "grape plum", "kiwi lime"};
-    uint64_t jobs[5], similar, second;
-    for (int i = 0; i < 5; i++)
-        jobs[i] = kiln_test_shown(
-            rig.stack, &(struct kiln_test_shown){.prompt = prompts[i], .pool = "letters"});
-    write_files();
-    ask_tokens(NULL, jobs[0], prompts[0], &similar, &second);
-    assert_true(similar == jobs[1] && second == jobs[1]);
-    ask_tokens("head.safetensors", jobs[0], prompts[0], &similar, &second);
-    assert_true(similar == jobs[2] && second == jobs[2]);
-    assert_int_equal(kiln_test_count(rig.stack, "SELECT count(*) FROM gallery_vector"
-                                                " WHERE recipe LIKE 'captions-%'"),
-                     2 * 5); /* of two recipes */
-}
-
-/* More tokens than may be in memory. */
-static void the_last_prompts_keep_their_tokens(void **state)
-{
-    (void)state;
-    enum { DIMS = 64, PROMPTS = 5, KEPT = 2 };
-    static const uint8_t row[DIMS], tokens[100];
-    struct kiln_prompt_vector vector = {
-        .scale = 1, .row = row, .tokens = tokens, .tokens_size = sizeof tokens};
-    struct kiln_world *world;
-    kiln_test_ok(kiln_world_new(DIMS, &world, &rig.err), rig.err);
-    world->tokens_limit = KEPT * sizeof tokens;
-    for (uint32_t i = 0; i < PROMPTS; i++) {
-        snprintf(vector.prompt_hash, sizeof vector.prompt_hash, "%064u", i);
-        const struct kiln_prompt_picture picture = {.job = i + 1,
-                                                    .prompt_hash = vector.prompt_hash,
-                                                    .batch = "b",
-                                                    .tenant = "t",
-                                                    .model = "m"};
-        kiln_test_ok(kiln_world_put_picture(world, &picture, &rig.err), rig.err);
-        kiln_test_ok(kiln_world_put_vector(world, i, &vector, &rig.err), rig.err);
-    }
-    for (uint32_t i = 0; i < PROMPTS; i++)
-        assert_int_equal(kiln_world_tokens(world, i).at != NULL, i >= PROMPTS - KEPT);
-    assert_int_equal(world->tokens_released, PROMPTS - KEPT);
-    kiln_world_free(world);
-}
-
+/* --- the ledger and other threads ------------------------------------------------------------- */
 static void too_many_changes_wait_for_a_step(void **state)
 {
     (void)state;
@@ -572,8 +456,6 @@ int main(void)
         cmocka_unit_test(vectors_are_kept_in_the_ledger),
         cmocka_unit_test(words_and_meaning_are_one_list),
         cmocka_unit_test(a_list_goes_on_with_older_pictures_of_its_words),
-        cmocka_unit_test(a_head_says_which_words_count),
-        cmocka_unit_test(the_last_prompts_keep_their_tokens),
         cmocka_unit_test(too_many_changes_wait_for_a_step),
         cmocka_unit_test(fingerprints_wait_for_a_search_that_is_prepared),
         cmocka_unit_test(vectors_of_prompts_that_went_are_forgotten),

@@ -1,7 +1,7 @@
 /* library.h - the text encoder of a model, out of libdiffusionz.so.
  *
  * That library has LibTorch in it and is opened at run time, so that a program that searches by
- * meaning links no LibTorch, and loads it (half a second, 110 MB) only if it needs caption
+ * meaning links no LibTorch, and loads it (half a second, 85 MB) only if it needs caption
  * features.
  */
 #ifndef KILN_CAPTION_LIBRARY_H

@@ -34,7 +34,6 @@ struct kiln_keeper {
     struct kiln_meaning *meaning;
     struct kiln_ledger *reader, *writer;
     bool loaded;
-    _Atomic bool full; /* prompts had to be released from memory */
     _Atomic(struct kiln_mixed *) mixed;
 };
 
@@ -162,20 +161,6 @@ static int load(struct kiln_keeper *keeper, struct kiln_error *err)
     return 0;
 }
 
-static void look_at_room(struct kiln_keeper *keeper)
-{
-    const bool full = kiln_meaning_released(keeper->meaning) > 0;
-    const bool was_full = atomic_exchange(&keeper->full, full);
-    if (full && !was_full)
-        kiln_log(KILN_LOG_WARNING, "meaning_full",
-                 kiln_f("effect",
-                        "some prompts are found by their words alone: the tokens of more "
-                        "prompts than fit into %u MiB were to be kept",
-                        KILN_MEANING_TOKENS_BYTES >> 20),
-                 kiln_f("do", "gallery_embedder = DIR with a static table (model2vec) keeps a "
-                              "million prompts"));
-}
-
 int kiln_keeper_step(struct kiln_keeper *keeper, bool replaced, bool *ret_more,
                      struct kiln_error *err)
 {
@@ -192,7 +177,6 @@ int kiln_keeper_step(struct kiln_keeper *keeper, bool replaced, bool *ret_more,
         code = load(keeper, err);
     if (code == 0)
         code = kiln_meaning_step(keeper->meaning, keeper->reader, keeper->writer, ret_more, err);
-    look_at_room(keeper);
     if (code == 0 && !atomic_load(&keeper->mixed)) {
         struct kiln_mixed *mixed = NULL;
         code = kiln_mixed_new(keeper->meaning, &mixed, err);
@@ -214,10 +198,6 @@ const char *kiln_keeper_says(struct kiln_keeper *keeper)
 {
     switch (atomic_load(&keeper->state)) {
     case READY:
-        if (atomic_load(&keeper->full))
-            return "A search finds pictures that have the words, and pictures whose prompts mean "
-                   "the same; only a part of all prompts, with the newest, has room for the "
-                   "latter.";
         return "A search finds pictures that have the words, and pictures whose prompts mean the "
                "same.";
     case WAITING:
@@ -234,17 +214,11 @@ const char *kiln_keeper_says(struct kiln_keeper *keeper)
 
 void kiln_keeper_gauges(struct kiln_keeper *keeper, struct kiln_text *text)
 {
-    uint32_t pictures = 0, prompts = 0, waiting = 0, released = 0;
-    if (atomic_load(&keeper->mixed)) {
+    uint32_t pictures = 0, prompts = 0, waiting = 0;
+    if (atomic_load(&keeper->mixed))
         kiln_meaning_progress(keeper->meaning, &pictures, &prompts, &waiting);
-        released = kiln_meaning_released(keeper->meaning);
-    }
     kiln_metric_single(text, "kiln_gallery_meaning_prompts", "gauge",
                        "Distinct prompts that a search by meaning compares.", prompts - waiting);
     kiln_metric_single(text, "kiln_gallery_meaning_waiting", "gauge",
                        "Distinct prompts that have no vector yet.", waiting);
-    kiln_metric_single(text, "kiln_gallery_meaning_released", "gauge",
-                       "Distinct prompts that are found by their words alone, since the tokens of "
-                       "later ones fill the memory for them.",
-                       released);
 }

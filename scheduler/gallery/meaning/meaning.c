@@ -271,11 +271,3 @@ void kiln_meaning_progress(struct kiln_meaning *m, uint32_t *ret_pictures, uint3
         *ret_waiting += m->world->places[prompt] == KILN_NONE;
     pthread_rwlock_unlock(&m->lock);
 }
-
-uint32_t kiln_meaning_released(struct kiln_meaning *m)
-{
-    pthread_rwlock_rdlock(&m->lock);
-    const uint32_t released = m->world->tokens_released;
-    pthread_rwlock_unlock(&m->lock);
-    return released;
-}

@@ -130,10 +130,9 @@ static int read_cursor(const char *cursor, const char *id, uint32_t *ret_offset,
 /* --- making a list -------------------------------------------------------------------------- */
 /* What is alike, found in memory while Postgres finds the words. */
 struct alike {
-    struct kiln_mixed *mixed;
+    struct kiln_meaning *meaning;
+    struct kiln_meaning_scratch *scratch;
     const struct kiln_gallery_query *query;
-    struct kiln_meaning_hit hits[KILN_MIXED_WORDS];
-    struct kiln_meaning_found found;
     struct kiln_error err;
     int code;
 };
@@ -141,47 +140,55 @@ struct alike {
 static void *find_alike(void *arg)
 {
     struct alike *alike = arg;
-    struct kiln_meaning_scratch *scratch;
-    alike->code = take_scratch(alike->mixed, &scratch, &alike->err);
-    if (alike->code != 0)
-        return NULL;
-    alike->code = kiln_meaning_search(alike->mixed->meaning, scratch, &alike->query->filter,
-                                      alike->query->words, KILN_MIXED_WORDS, alike->hits,
-                                      &alike->found, &alike->err);
-    give_scratch(alike->mixed, scratch);
+    alike->code = kiln_meaning_find(alike->meaning, alike->scratch, &alike->query->filter,
+                                    alike->query->words, KILN_MIXED_WORDS, &alike->err);
     return NULL;
+}
+
+/* by_words: [KILN_MIXED_WORDS]. */
+static int find_both(struct kiln_ledger *session, struct alike *alike, uint64_t *by_words,
+                     struct kiln_gallery_page *page, struct kiln_error *err)
+{
+    struct kiln_gallery_query words = *alike->query;
+    pthread_t thread;
+    words.cursor = NULL, words.rows_max = KILN_MIXED_WORDS;
+    words.budget_ms = words.budget_ms > 0 ? words.budget_ms : WORDS_MS;
+    const bool beside = pthread_create(&thread, NULL, find_alike, alike) == 0;
+    int code = kiln_gallery_jobs(session, &words, by_words, page, err);
+    if (beside)
+        pthread_join(thread, NULL);
+    else if (code == 0)
+        find_alike(alike);
+    if (code == 0 && alike->code != 0)
+        *err = alike->err;
+    return code ? code : alike->code;
 }
 
 static int make_list(struct kiln_mixed *mixed, struct kiln_ledger *session,
                      const struct kiln_gallery_query *query, struct list *list,
                      struct kiln_error *err)
 {
-    struct kiln_gallery_query words = *query;
-    struct alike alike = {.mixed = mixed, .query = query};
+    struct alike alike = {.meaning = mixed->meaning, .query = query};
+    struct kiln_meaning_hit hits[KILN_MIXED_WORDS];
+    struct kiln_meaning_found found;
     struct kiln_gallery_page page;
     uint64_t by_words[KILN_MIXED_WORDS], by_meaning[KILN_MIXED_WORDS];
-    pthread_t thread;
-    words.cursor = NULL, words.rows_max = KILN_MIXED_WORDS;
-    words.budget_ms = words.budget_ms > 0 ? words.budget_ms : WORDS_MS;
-    const bool beside = pthread_create(&thread, NULL, find_alike, &alike) == 0;
-    int code = kiln_gallery_jobs(session, &words, by_words, &page, err);
-    if (beside)
-        pthread_join(thread, NULL);
-    else if (code == 0)
-        find_alike(&alike);
-    if (code == 0 && alike.code != 0)
-        *err = alike.err;
-    code = code ? code : alike.code;
+    int code = take_scratch(mixed, &alike.scratch, err);
+    if (code != 0)
+        return code;
+    code = find_both(session, &alike, by_words, &page, err);
+    if (code == 0)
+        code = kiln_meaning_rank(mixed->meaning, alike.scratch, session, hits, &found, err);
+    give_scratch(mixed, alike.scratch);
     if (code != 0)
         return code;
     list->out_of_time = page.out_of_time, list->indexing = page.indexing;
     list->searched_back_to_ms = page.searched_back_to_ms;
     list->no_words = page.rows == 0 && !page.older[0];
     memcpy(list->older, page.older, sizeof list->older);
-    const uint32_t near = alike.found.near;
-    for (uint32_t i = 0; i < near; i++)
-        by_meaning[i] = alike.hits[i].job;
-    const struct kiln_fusion_list both[] = {{by_words, page.rows, 1}, {by_meaning, near, 1}};
+    for (uint32_t i = 0; i < found.near; i++)
+        by_meaning[i] = hits[i].job;
+    const struct kiln_fusion_list both[] = {{by_words, page.rows, 1}, {by_meaning, found.near, 1}};
     list->count = kiln_fuse(both, 2, list->jobs);
     return 0;
 }
@@ -287,7 +294,9 @@ int kiln_mixed_similar(struct kiln_mixed *mixed, struct kiln_ledger *session,
     int code = take_scratch(mixed, &scratch, err);
     if (code != 0)
         return code;
-    code = kiln_meaning_similar(mixed->meaning, scratch, filter, job, count, hits, &found, err);
+    code = kiln_meaning_find_like(mixed->meaning, scratch, session, filter, job, count, err);
+    if (code == 0)
+        code = kiln_meaning_rank(mixed->meaning, scratch, session, hits, &found, err);
     give_scratch(mixed, scratch);
     for (uint32_t i = 0; i < found.near; i++)
         jobs[i] = hits[i].job;

@@ -1,5 +1,9 @@
 /* search.c - searches of a world: prompts by their vectors, ranked by their tokens where the
- * embedder has such, as the newest pictures that pass. */
+ * embedder has such, as the newest pictures that pass.
+ *
+ * A million prompts have a gigabyte of tokens, so those of what the vectors found are read out of
+ * the ledger, in one statement and after the lock of the world is released.  The tokens of SAMPLES
+ * prompts say what is usual; they stay in the scratch until the index has grown by an eighth. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +18,18 @@
 #define FEW 50          /* prompts, up to which the spreads of tokens shrink with their number */
 #define NO_SCORE (-2)   /* of a prompt without tokens */
 #define SAMPLES 256     /* prompts whose token scores say what is usual */
+#define SAMPLES_STAY 8  /* until the index has grown by such a part */
+
+struct candidate {
+    uint64_t job; /* the newest picture that passes; 0: it was removed a moment ago */
+    uint32_t row;
+    float score;
+};
+
+struct stored_tokens {
+    uint8_t *bytes;
+    size_t size;
+};
 
 struct kiln_meaning_scratch {
     struct kiln_vector_search *search;
@@ -28,11 +44,29 @@ struct kiln_meaning_scratch {
     struct kiln_vector_hit hits[KILN_MEANING_HITS_MAX];
     uint32_t prompts[KILN_MEANING_HITS_MAX];
     uint64_t jobs[KILN_MEANING_HITS_MAX];
-    struct kiln_token_query *tokens; /* of the query in work; NULL: rank by vectors */
-    float spreads;                   /* above the usual score, from which on a hit is alike */
+    /* Of the query in work. */
+    bool known;
+    uint32_t wanted;
+    uint32_t rows; /* of the index */
+    struct kiln_vector_found found;
+    struct candidate candidates[KILN_MEANING_HITS_MAX]; /* [found.count] */
+    struct kiln_token_query *tokens;                    /* NULL: rank by vectors */
+    float spreads; /* above the usual score, from which on a hit is alike */
+    char hashes[KILN_MEANING_HITS_MAX + SAMPLES][65]; /* whose tokens are to be read */
+    uint32_t hash_count; /* the candidates', and the samples' if these are due */
+    struct stored_tokens samples[SAMPLES];
+    uint64_t world;         /* that was searched */
+    uint64_t samples_world; /* 0: there are none */
+    uint32_t samples_rows;  /* that the index had */
 };
 
-/* --- searching ------------------------------------------------------------------------------ */
+/* The arg of a kiln_each_prompt_tokens. */
+struct taking {
+    struct kiln_meaning_scratch *scratch;
+    size_t dims;
+};
+
+/* --- a thread's memory ----------------------------------------------------------------------- */
 int kiln_meaning_scratch_new(struct kiln_meaning *m, struct kiln_meaning_scratch **ret,
                              struct kiln_error *err)
 {
@@ -57,6 +91,9 @@ void kiln_meaning_scratch_free(struct kiln_meaning_scratch *s)
     if (!s)
         return;
     kiln_vector_search_free(s->search);
+    kiln_token_query_free(s->tokens);
+    for (int i = 0; i < SAMPLES; i++)
+        free(s->samples[i].bytes);
     free(s->mask), free(s->mask_filter), free(s->vector), free(s->query);
     free(s);
 }
@@ -115,85 +152,62 @@ static int fill_mask(const struct kiln_world *world, struct kiln_meaning_scratch
     return 0;
 }
 
-static int by_score(const void *a, const void *b)
+/* --- the vectors ---------------------------------------------------------------------------- */
+/* The hashes whose tokens rank what was found, and of rows spread evenly if new samples are due. */
+static void list_hashes(const struct kiln_world *world, struct kiln_meaning_scratch *s)
 {
-    const struct kiln_vector_hit *x = a, *y = b;
-    return x->score != y->score ? (x->score < y->score ? 1 : -1)
-                                : (x->number < y->number) - (x->number > y->number);
-}
-
-static float token_score(const struct kiln_world *world, const struct kiln_meaning_scratch *s,
-                         uint32_t row)
-{
-    const struct kiln_prompt_tokens tokens = kiln_world_tokens(world, row);
-    return tokens.at ? kiln_token_query_score(s->tokens, tokens.at, tokens.size) : NO_SCORE;
-}
-
-/* Median of the scores of prompts anywhere, and its spread, as of struct kiln_vector_found. */
-static void measure_usual(const struct kiln_world *world, const struct kiln_meaning_scratch *s,
-                          struct kiln_vector_found *found)
-{
-    const uint32_t rows = kiln_vector_index_count(world->index);
-    const uint32_t samples = rows < SAMPLES ? rows : SAMPLES;
-    float scores[SAMPLES];
-    uint32_t count = 0;
+    s->hash_count = 0;
+    for (uint32_t i = 0; i < s->found.count; i++)
+        kiln_catalogue_hash(world->catalogue, s->prompts[i], s->hashes[s->hash_count++]);
+    if (s->samples_world == world->number &&
+        s->rows - s->samples_rows <= s->samples_rows / SAMPLES_STAY)
+        return;
+    s->samples_world = 0; /* until they are read */
+    const uint32_t samples = s->rows < SAMPLES ? s->rows : SAMPLES;
     for (uint32_t i = 0; i < samples; i++) {
-        float score = token_score(world, s, (uint32_t)((uint64_t)i * rows / samples));
-        if (score > NO_SCORE)
-            scores[count++] = score;
+        const uint32_t row = (uint32_t)((uint64_t)i * s->rows / samples);
+        kiln_catalogue_hash(world->catalogue, world->prompts[row], s->hashes[s->hash_count++]);
     }
-    kiln_vector_background(scores, count, found);
 }
 
-/* What the vectors found, ranked by tokens; prompts without any come last. */
-static void rank(const struct kiln_world *world, struct kiln_meaning_scratch *s,
-                 struct kiln_vector_found *found)
+/* The nearest rows as candidates; not the row `own`.  The world is locked. */
+static int find(const struct kiln_world *world, struct kiln_meaning_scratch *s,
+                const struct kiln_gallery_filter *filter, struct kiln_vector_query *query,
+                uint32_t own, struct kiln_error *err)
 {
-    for (uint32_t i = 0; i < found->count; i++)
-        s->hits[i].score = token_score(world, s, s->hits[i].number);
-    qsort(s->hits, found->count, sizeof *s->hits, by_score);
-    measure_usual(world, s, found);
-}
-
-/* The nearest rows as pictures; not those of `own`.  The world is locked. */
-static int search(const struct kiln_world *world, struct kiln_meaning_scratch *s,
-                  const struct kiln_gallery_filter *filter, struct kiln_vector_query *query,
-                  uint32_t own, struct kiln_meaning_hit *hits, struct kiln_meaning_found *ret,
-                  struct kiln_error *err)
-{
-    struct kiln_vector_found found;
-    const uint32_t wanted = query->count;
     int code = fill_mask(world, s, filter, query, err);
     const uint64_t bit = own < query->mask_rows ? UINT64_C(1) << (own % 64) : 0;
     const uint64_t mine = code == 0 && bit ? s->mask[own / 64] & bit : 0;
     if (mine)
         s->mask[own / 64] &= ~mine;
-    if (s->tokens)
-        query->count = KILN_MEANING_HITS_MAX;
+    query->count = s->tokens ? KILN_MEANING_HITS_MAX : s->wanted;
     if (code == 0)
-        code = kiln_vector_index_search(world->index, s->search, query, s->hits, &found, err);
+        code = kiln_vector_index_search(world->index, s->search, query, s->hits, &s->found, err);
     if (mine)
         s->mask[own / 64] |= mine;
     if (code != 0)
         return code;
-    if (s->tokens)
-        rank(world, s, &found);
-    found.count = found.count < wanted ? found.count : wanted;
-    for (uint32_t i = 0; i < found.count; i++)
+    s->world = world->number;
+    s->rows = kiln_vector_index_count(world->index);
+    for (uint32_t i = 0; i < s->found.count; i++)
         s->prompts[i] = world->prompts[s->hits[i].number];
-    kiln_catalogue_newest(world->catalogue, filter, s->prompts, found.count, s->jobs);
-    /* Of a dozen prompts several share a word with the query: they are what is usual, and widen its
-     * spread, so that the right one does not stand out as it does among many. */
-    const uint32_t rows = kiln_vector_index_count(world->index);
-    const float few = s->tokens && rows < FEW ? (float)rows / FEW : 1;
-    const float alike = found.usual + few * s->spreads * found.spread;
-    for (uint32_t i = 0; i < found.count; i++) {
-        if (s->jobs[i] == 0) /* removed a moment ago */
-            continue;
-        ret->near += s->hits[i].score > alike;
-        hits[ret->count++] = (struct kiln_meaning_hit){s->jobs[i], s->hits[i].score};
-    }
+    kiln_catalogue_newest(world->catalogue, filter, s->prompts, s->found.count, s->jobs);
+    for (uint32_t i = 0; i < s->found.count; i++)
+        s->candidates[i] = (struct candidate){s->jobs[i], s->hits[i].number, s->hits[i].score};
+    if (s->tokens)
+        list_hashes(world, s);
     return 0;
+}
+
+/* Ends the query before. */
+static void begin(struct kiln_meaning_scratch *s, uint32_t count)
+{
+    kiln_token_query_free(s->tokens);
+    s->tokens = NULL;
+    s->known = false;
+    s->wanted = count;
+    s->found.count = 0;
+    s->spreads = SPREADS;
 }
 
 /* The vector of a query, and its tokens if the embedder has such. */
@@ -203,7 +217,6 @@ static int embed_query(struct kiln_meaning *m, struct kiln_meaning_scratch *s, c
     const struct kiln_embed_text query = {text, strlen(text)};
     const size_t dims = kiln_embedder_info(m->embedder)->token_dims;
     size_t count = 0;
-    s->spreads = SPREADS;
     if (!kiln_embedder_has_tokens(m->embedder))
         return kiln_embedder_embed(m->embedder, KILN_EMBED_QUERY, &query, 1, s->vector, err);
     float *features = malloc(KILN_TOKEN_ROWS_MAX * dims * sizeof *features);
@@ -219,65 +232,165 @@ static int embed_query(struct kiln_meaning *m, struct kiln_meaning_scratch *s, c
     return code;
 }
 
-int kiln_meaning_search(struct kiln_meaning *m, struct kiln_meaning_scratch *s,
-                        const struct kiln_gallery_filter *filter, const char *text, uint32_t count,
-                        struct kiln_meaning_hit *hits, struct kiln_meaning_found *ret,
-                        struct kiln_error *err)
+int kiln_meaning_find(struct kiln_meaning *m, struct kiln_meaning_scratch *s,
+                      const struct kiln_gallery_filter *filter, const char *text, uint32_t count,
+                      struct kiln_error *err)
 {
     uint64_t sketch[KILN_SKETCH_WORDS];
-    struct kiln_vector_query query = {.query = s->query, .sketch = sketch, .count = count};
+    struct kiln_vector_query query = {.query = s->query, .sketch = sketch};
     bool says = true;
-    *ret = (struct kiln_meaning_found){0};
+    begin(s, count);
     int code = m->words ? kiln_reuse_has_own(m->words, text, &says, err) : 0;
     if (code == 0 && says)
         code = embed_query(m, s, text, err);
     if (code != 0 || !says)
         return code;
     kiln_vector_encode_query(m->coder, s->vector, s->query, &query.scale, sketch);
-    ret->known = query.scale > 0;
-    if (ret->known) {
-        pthread_rwlock_rdlock(&m->lock);
-        code = search(m->world, s, filter, &query, KILN_NONE, hits, ret, err);
-        pthread_rwlock_unlock(&m->lock);
-    }
-    kiln_token_query_free(s->tokens);
-    s->tokens = NULL;
+    s->known = query.scale > 0;
+    if (!s->known)
+        return 0;
+    pthread_rwlock_rdlock(&m->lock);
+    code = find(m->world, s, filter, &query, KILN_NONE, err);
+    pthread_rwlock_unlock(&m->lock);
     return code;
+}
+
+/* --- like a picture --------------------------------------------------------------------------- */
+static uint32_t row_of(const struct kiln_world *world, uint64_t job)
+{
+    const uint32_t prompt = kiln_catalogue_prompt_of(world->catalogue, job);
+    return prompt < world->prompt_count ? world->places[prompt] : KILN_NONE;
+}
+
+static int make_query(void *arg, size_t place, const uint8_t *tokens, size_t size,
+                      struct kiln_error *err)
+{
+    struct taking *taking = arg;
+    (void)place;
+    taking->scratch->spreads = size > 0 ? HEAD_SPREADS : SPREADS;
+    return size > 0 ? kiln_token_query_of(tokens, size, taking->dims, &taking->scratch->tokens, err)
+                    : 0;
 }
 
 /* The tokens of a stored prompt become the query where a head was trained for that: as they come,
  * tokens rank pictures that are alike worse than vectors do (../alike/README.md). */
-static int take_tokens(struct kiln_meaning *m, struct kiln_meaning_scratch *s,
-                       struct kiln_prompt_tokens tokens, struct kiln_error *err)
+static int query_tokens(struct kiln_meaning *m, struct kiln_meaning_scratch *s,
+                        struct kiln_ledger *session, uint64_t job, struct kiln_error *err)
 {
     const struct kiln_embed_info *info = kiln_embedder_info(m->embedder);
-    s->spreads = SPREADS;
-    if (!info->learned || !tokens.at)
+    struct taking taking = {s, info->token_dims};
+    if (!info->learned)
         return 0;
-    s->spreads = HEAD_SPREADS;
-    return kiln_token_query_of(tokens.at, tokens.size, info->token_dims, &s->tokens, err);
+    pthread_rwlock_rdlock(&m->lock);
+    const uint32_t row = row_of(m->world, job);
+    const bool known = row < kiln_vector_index_count(m->world->index);
+    if (known)
+        kiln_catalogue_hash(m->world->catalogue, m->world->prompts[row], s->hashes[0]);
+    pthread_rwlock_unlock(&m->lock);
+    return known
+               ? kiln_gallery_tokens(session, info->recipe, s->hashes, 1, make_query, &taking, err)
+               : 0;
 }
 
-int kiln_meaning_similar(struct kiln_meaning *m, struct kiln_meaning_scratch *s,
-                         const struct kiln_gallery_filter *filter, uint64_t job, uint32_t count,
-                         struct kiln_meaning_hit *hits, struct kiln_meaning_found *ret,
-                         struct kiln_error *err)
+int kiln_meaning_find_like(struct kiln_meaning *m, struct kiln_meaning_scratch *s,
+                           struct kiln_ledger *session, const struct kiln_gallery_filter *filter,
+                           uint64_t job, uint32_t count, struct kiln_error *err)
 {
     uint64_t sketch[KILN_SKETCH_WORDS];
-    struct kiln_vector_query query = {.query = s->query, .sketch = sketch, .count = count};
-    int code = 0;
-    *ret = (struct kiln_meaning_found){0};
+    struct kiln_vector_query query = {.query = s->query, .sketch = sketch};
+    begin(s, count);
+    int code = query_tokens(m, s, session, job, err);
+    if (code != 0)
+        return code;
     pthread_rwlock_rdlock(&m->lock);
-    const struct kiln_world *world = m->world;
-    uint32_t prompt = kiln_catalogue_prompt_of(world->catalogue, job);
-    uint32_t row = prompt < world->prompt_count ? world->places[prompt] : KILN_NONE;
-    ret->known = kiln_vector_index_query(world->index, row, s->query, &query.scale, sketch);
-    if (ret->known)
-        code = take_tokens(m, s, kiln_world_tokens(world, row), err);
-    if (ret->known && code == 0)
-        code = search(world, s, filter, &query, row, hits, ret, err);
+    const uint32_t row = row_of(m->world, job);
+    s->known = kiln_vector_index_query(m->world->index, row, s->query, &query.scale, sketch);
+    if (s->known)
+        code = find(m->world, s, filter, &query, row, err);
     pthread_rwlock_unlock(&m->lock);
-    kiln_token_query_free(s->tokens);
-    s->tokens = NULL;
     return code;
+}
+
+/* --- ranking ---------------------------------------------------------------------------------- */
+static int by_score(const void *a, const void *b)
+{
+    const struct candidate *x = a, *y = b;
+    return x->score != y->score ? (x->score < y->score ? 1 : -1)
+                                : (x->row < y->row) - (x->row > y->row);
+}
+
+static int keep_sample(struct stored_tokens *sample, const uint8_t *tokens, size_t size,
+                       struct kiln_error *err)
+{
+    uint8_t *bytes = realloc(sample->bytes, size + 1);
+    if (!bytes)
+        return kiln_world_no_memory(err);
+    memcpy(bytes, tokens, size);
+    *sample = (struct stored_tokens){bytes, size};
+    return 0;
+}
+
+/* A kiln_each_prompt_tokens: of a candidate, or of a sample behind them. */
+static int take_tokens(void *arg, size_t place, const uint8_t *tokens, size_t size,
+                       struct kiln_error *err)
+{
+    struct kiln_meaning_scratch *s = ((struct taking *)arg)->scratch;
+    if (place >= s->found.count)
+        return keep_sample(&s->samples[place - s->found.count], tokens, size, err);
+    s->candidates[place].score = kiln_token_query_score(s->tokens, tokens, size);
+    return 0;
+}
+
+/* Median of the scores of prompts anywhere, and its spread, as of struct kiln_vector_found. */
+static void measure_usual(struct kiln_meaning_scratch *s)
+{
+    const uint32_t samples = s->samples_rows < SAMPLES ? s->samples_rows : SAMPLES;
+    float scores[SAMPLES];
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < samples; i++) {
+        const struct stored_tokens *sample = &s->samples[i];
+        const float score = kiln_token_query_score(s->tokens, sample->bytes, sample->size);
+        if (score > NO_SCORE)
+            scores[count++] = score;
+    }
+    kiln_vector_background(scores, count, &s->found);
+}
+
+/* What the vectors found, ranked by tokens; prompts without any come last. */
+static int rank_by_tokens(struct kiln_meaning *m, struct kiln_meaning_scratch *s,
+                          struct kiln_ledger *session, struct kiln_error *err)
+{
+    const struct kiln_embed_info *info = kiln_embedder_info(m->embedder);
+    struct taking taking = {s, info->token_dims};
+    int code = kiln_gallery_tokens(session, info->recipe, s->hashes, s->hash_count, take_tokens,
+                                   &taking, err);
+    if (code != 0)
+        return code;
+    if (s->hash_count > s->found.count)
+        s->samples_world = s->world, s->samples_rows = s->rows;
+    qsort(s->candidates, s->found.count, sizeof *s->candidates, by_score);
+    measure_usual(s);
+    return 0;
+}
+
+int kiln_meaning_rank(struct kiln_meaning *m, struct kiln_meaning_scratch *s,
+                      struct kiln_ledger *session, struct kiln_meaning_hit *hits,
+                      struct kiln_meaning_found *ret, struct kiln_error *err)
+{
+    *ret = (struct kiln_meaning_found){.known = s->known};
+    int code = s->tokens && s->found.count > 0 ? rank_by_tokens(m, s, session, err) : 0;
+    if (code != 0)
+        return code;
+    /* Of a dozen prompts several share a word with the query: they are what is usual, and widen its
+     * spread, so that the right one does not stand out as it does among many. */
+    const float few = s->tokens && s->rows < FEW ? (float)s->rows / FEW : 1;
+    const float alike = s->found.usual + few * s->spreads * s->found.spread;
+    for (uint32_t i = 0; i < s->found.count && i < s->wanted; i++) {
+        const struct candidate *c = &s->candidates[i];
+        if (c->job == 0)
+            continue;
+        ret->near += c->score > alike;
+        hits[ret->count++] = (struct kiln_meaning_hit){c->job, c->score};
+    }
+    return 0;
 }

@@ -18,24 +18,15 @@
 
 #define KILN_NO_EVIDENCE (KILN_NONE - 1) /* in `places`: the prompt never gets a vector */
 
-/* The features of a prompt's tokens, which rank what its vector finds; at NULL: not kept. */
-struct kiln_prompt_tokens {
-    uint8_t *at;
-    size_t size;
-};
-
 struct kiln_world {
     uint64_t number; /* no other world has it, before or after */
     struct kiln_catalogue *catalogue;
     struct kiln_vector_index *index;
     uint32_t *places;  /* of prompt p: its row in the index, KILN_NONE before it has a vector */
     uint32_t *prompts; /* of row r of the index */
-    struct kiln_prompt_tokens *tokens; /* [tokens_room], of row r; see kiln_world_tokens */
-    size_t places_room, prompts_room, tokens_room;
-    size_t tokens_bytes, tokens_limit; /* of all */
-    uint32_t tokens_released;          /* rows before this one have none in memory, to make room */
-    uint32_t prompt_count;             /* places that are filled in */
-    uint32_t waiting;                  /* prompts from here on may lack a vector */
+    size_t places_room, prompts_room;
+    uint32_t prompt_count; /* places that are filled in */
+    uint32_t waiting;      /* prompts from here on may lack a vector */
 };
 
 struct kiln_meaning {
@@ -60,8 +51,6 @@ int kiln_world_put_picture(struct kiln_world *world, const struct kiln_prompt_pi
 int kiln_world_put_vector(struct kiln_world *world, uint32_t prompt,
                           const struct kiln_prompt_vector *vector,
                           struct kiln_error *err) KILN_MUST_CHECK;
-/* Those of a row of the index. */
-struct kiln_prompt_tokens kiln_world_tokens(const struct kiln_world *world, uint32_t row);
 
 /* Fails with KILN_NO_MEMORY. */
 int kiln_world_no_memory(struct kiln_error *err);

@@ -83,36 +83,16 @@ struct reading {
     void *arg;
     uint8_t *row; /* [dims] */
     size_t dims;
-    uint8_t *tokens;
-    size_t tokens_room;
 };
-
-/* Leaves vector without tokens if there are none, or too many. */
-static int read_tokens(struct reading *reading, const char *text, struct kiln_prompt_vector *vector,
-                       struct kiln_error *err)
-{
-    const size_t size = text && strlen(text) > 2 ? strlen(text) / 2 - 1 : 0;
-    if (size == 0 || size > KILN_PROMPT_TOKENS_MAX)
-        return 0;
-    if (size > reading->tokens_room) {
-        uint8_t *larger = realloc(reading->tokens, size);
-        if (!larger)
-            return kiln_fail(err, KILN_NO_MEMORY, "no memory for the tokens of a prompt");
-        reading->tokens = larger, reading->tokens_room = size;
-    }
-    if (kiln_row_bytes(text, reading->tokens, size))
-        vector->tokens = reading->tokens, vector->tokens_size = size;
-    return 0;
-}
 
 static int read_vector(void *arg, const PGresult *rows, int row, struct kiln_error *err)
 {
     struct reading *reading = arg;
     struct kiln_prompt_vector vector = {.row = reading->row};
     uint8_t sketch[SKETCH_BYTES];
-    const char *bytes, *bits, *tokens;
+    const char *bytes, *bits;
     double scale;
-    KILN_READ(rows, row, 0, vector.prompt_hash, scale, bytes, bits, tokens);
+    KILN_READ(rows, row, 0, vector.prompt_hash, scale, bytes, bits);
     if (!kiln_row_bytes(bytes, reading->row, reading->dims) ||
         !kiln_row_bytes(bits, sketch, sizeof sketch))
         return 0;
@@ -122,8 +102,7 @@ static int read_vector(void *arg, const PGresult *rows, int row, struct kiln_err
     for (int word = 0; word < KILN_PROMPT_SKETCH_WORDS; word++)
         for (int byte = 0; byte < 8; byte++)
             vector.sketch[word] |= (uint64_t)sketch[8 * word + byte] << (8 * byte);
-    int rc = read_tokens(reading, tokens, &vector, err);
-    return rc ? rc : reading->each(reading->arg, &vector, err);
+    return reading->each(reading->arg, &vector, err);
 }
 
 int kiln_gallery_vectors(struct kiln_ledger *session, const char *recipe, size_t dims,
@@ -131,15 +110,40 @@ int kiln_gallery_vectors(struct kiln_ledger *session, const char *recipe, size_t
 {
     static const struct kiln_statement statement = {
         "gallery_vectors",
-        "SELECT prompt_hash, scale, v, sketch, tokens FROM gallery_vector WHERE recipe = $1"};
+        "SELECT prompt_hash, scale, v, sketch FROM gallery_vector WHERE recipe = $1"};
     struct kiln_params params = {0};
-    struct reading reading = {each, arg, malloc(dims), dims, NULL, 0};
+    struct reading reading = {each, arg, malloc(dims), dims};
     if (!reading.row)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for a vector");
     KILN_BIND(&params, recipe);
     int rc = kiln_ledger_each_ahead(session, &statement, &params, read_vector, &reading, err);
-    free(reading.row), free(reading.tokens);
+    free(reading.row);
     return rc;
+}
+
+static int read_tokens(void *arg, const PGresult *rows, int row, struct kiln_error *err)
+{
+    struct kiln_caller *caller = arg;
+    return ((kiln_each_prompt_tokens *)caller->each)(caller->arg, (size_t)row,
+                                                     (const uint8_t *)PQgetvalue(rows, row, 0),
+                                                     (size_t)PQgetlength(rows, row, 0), err);
+}
+
+int kiln_gallery_tokens(struct kiln_ledger *session, const char *recipe, const char (*hashes)[65],
+                        size_t count, kiln_each_prompt_tokens *each, void *arg,
+                        struct kiln_error *err)
+{
+    /* OFFSET 0: rows are looked up one by one, whatever the planner expects. */
+    static const struct kiln_statement statement = {
+        KILN_BINARY_ROWS("gallery_tokens"),
+        "SELECT v.tokens FROM unnest($2::text[]) WITH ORDINALITY AS w (hash, place)"
+        " LEFT JOIN LATERAL (SELECT tokens FROM gallery_vector WHERE recipe = $1::text"
+        "  AND prompt_hash = w.hash COLLATE \"C\" OFFSET 0) v ON true ORDER BY w.place"};
+    struct kiln_params params = {0};
+    KILN_BIND(&params, recipe);
+    KILN_BIND_COLUMN(&params, TEXT, count, hashes[i]);
+    return kiln_ledger_run_each(session, &statement, &params, read_tokens, KILN_CALLER(each, arg),
+                                err);
 }
 
 static void put_hex(struct kiln_text *text, uint8_t byte)

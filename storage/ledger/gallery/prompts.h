@@ -1,5 +1,5 @@
 /* prompts.h - what a search by meaning keeps in memory: pictures with what they are filtered by,
- * and the vectors of prompts (table gallery_vector).
+ * and the vectors of prompts (table gallery_vector); and what it reads there: their tokens.
  *
  * A vector belongs to a recipe, the name of whatever made it (pipeline/embed/embedder.h); vectors
  * of other recipes are never read.
@@ -42,18 +42,17 @@ int kiln_gallery_prompts_of(struct kiln_ledger *session, const uint64_t *jobs, s
 
 /* A vector in the form of pipeline/embed/index/code.h, whose bytes the table keeps signed. */
 #define KILN_PROMPT_SKETCH_WORDS 8
-#define KILN_PROMPT_TOKENS_MAX (512 * 1024)
 struct kiln_prompt_vector {
     char prompt_hash[65];
     float scale;
     const uint8_t *row; /* [dims], value + 128; borrowed */
     uint64_t sketch[KILN_PROMPT_SKETCH_WORDS];
-    const uint8_t *tokens; /* pipeline/embed/captions/token_rows.h; NULL: none; borrowed */
-    size_t tokens_size;    /* at most KILN_PROMPT_TOKENS_MAX */
+    const uint8_t *tokens; /* to be stored (pipeline/embed/captions/token_rows.h); NULL: none */
+    size_t tokens_size;
 };
 typedef int kiln_each_prompt_vector(void *arg, const struct kiln_prompt_vector *vector,
                                     struct kiln_error *err);
-/* All vectors of the recipe; those of another length than dims are passed over. */
+/* All vectors of the recipe, without tokens; those of another length than dims are passed over. */
 int kiln_gallery_vectors(struct kiln_ledger *session, const char *recipe, size_t dims,
                          kiln_each_prompt_vector *each, void *arg,
                          struct kiln_error *err) KILN_MUST_CHECK;
@@ -61,6 +60,14 @@ int kiln_gallery_vectors(struct kiln_ledger *session, const char *recipe, size_t
 int kiln_gallery_vectors_put(struct kiln_ledger *session, const char *recipe, size_t dims,
                              const struct kiln_prompt_vector *vectors, size_t count,
                              struct kiln_error *err) KILN_MUST_CHECK;
+
+/* The tokens of these prompts: calls each for every hash in its order.  tokens are lent; size 0:
+ * the prompt has none. */
+typedef int kiln_each_prompt_tokens(void *arg, size_t place, const uint8_t *tokens, size_t size,
+                                    struct kiln_error *err);
+int kiln_gallery_tokens(struct kiln_ledger *session, const char *recipe, const char (*hashes)[65],
+                        size_t count, kiln_each_prompt_tokens *each, void *arg,
+                        struct kiln_error *err) KILN_MUST_CHECK;
 
 /* Where a walk through the vectors is; {""}: at their beginning, and again after their end. */
 struct kiln_vector_place {
