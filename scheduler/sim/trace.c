@@ -351,8 +351,9 @@ static int read_record(struct kiln_trace *trace, uint64_t number, const char *te
             return rc;
     }
     if (count != layout->count)
-        return kiln_fail(err, KILN_BAD_INPUT, "%s:%llu:%zu: the record has %u cells, the header %u",
-                         trace->name, (unsigned long long)number, cell.column, count,
+        return kiln_fail(err, KILN_BAD_INPUT,
+                         "%s:%llu:%zu: the record has %u cell%s, the header %u", trace->name,
+                         (unsigned long long)number, cell.column, count, count == 1 ? "" : "s",
                          layout->count);
     return append(trace, &record, err);
 }

@@ -167,38 +167,46 @@ static void csv_cells_are_typed_by_their_column(void **state)
           "6 {\"prompt\":\"x\",\"width\":\"wide\"}\n");
 }
 
-/* Anything else is a text, so that no value adds keys or lines; the validator refuses it. */
+#define UNREAD "the list that begins with '[' cannot be read: "
+
+/* No value adds keys or lines, and a list that is cut off says so. */
 static void a_list_is_one_whole_array(void **state)
 {
     (void)state;
     check("list.csv",
           "prompt,loras\na,\"[],\"\"count\"\":500\"\nb,\"[\n]\"\nc,\"[1]x\"\nd,[[1]\ne,[ ]\n",
-          "2 {\"prompt\":\"a\",\"loras\":\"[],\\\"count\\\":500\"}\n"
-          "3 {\"prompt\":\"b\",\"loras\":\"[\\n]\"}\n"
-          "5 {\"prompt\":\"c\",\"loras\":\"[1]x\"}\n"
-          "6 {\"prompt\":\"d\",\"loras\":\"[[1]\"}\n"
+          "2! loras: " UNREAD "not valid JSON at byte 3: nothing may follow the closing bracket\n"
+          "3! loras: " UNREAD "it has a line break\n"
+          "5! loras: " UNREAD "not valid JSON at byte 4: nothing may follow the closing bracket\n"
+          "6! loras: " UNREAD "not valid JSON: it ends at byte 4, but a ',' or the "
+          "closing bracket belongs here\n"
           "7 {\"prompt\":\"e\",\"loras\":[ ]}\n");
+    check("words.csv", "style,prompt\n[x,[not a list\n",
+          "2! style: " UNREAD "not valid JSON at byte 2: a value belongs here\n");
     const struct kiln_set set = {"loras", "[],\"tenant\":\"x\""};
     struct kiln_error err;
     char *json;
-    assert_int_equal(kiln_input_overrides(&set, 1, &json, &err), 0);
-    assert_string_equal(json, "{\"loras\":\"[],\\\"tenant\\\":\\\"x\\\"\"}");
-    free(json);
+    assert_int_equal(kiln_input_overrides(&set, 1, &json, &err), KILN_BAD_INPUT);
+    assert_string_equal(err.text,
+                        "loras: " UNREAD "not valid JSON at byte 3: nothing may follow the closing "
+                        "bracket");
 }
 
 static void broken_records_are_refused_alone(void **state)
 {
     (void)state;
     check("b.csv", "prompt,seed\na\nb,1,2\nc \"d\",1\n\"e\"f,1\ng,1\n",
-          "2! the record has 1 cells, the header has 2\n"
+          "2! the record has 1 cell, the header has 2\n"
           "3! the record has 3 cells, the header has 2\n"
           "4! a '\"' inside a cell that does not begin with one; quote the whole cell and double "
           "the quote\n"
           "5! text after the closing '\"' of a cell\n"
           "6 {\"prompt\":\"g\",\"seed\":1}\n");
     check("open.csv", "prompt\n\"never closed\nx\n",
-          "2! a quote is opened and not closed in the 1 lines that follow; they are refused with "
-          "it\n");
+          "2! a quote is opened and not closed: the file is refused from here to its end\n");
+    check("last.csv", "prompt\nx\n\"never closed\n",
+          "2 {\"prompt\":\"x\"}\n"
+          "3! a quote is opened and not closed: the file is refused from here to its end\n");
 }
 
 #define KEYS                                                                                       \
@@ -236,6 +244,9 @@ static void unreadable_inputs_are_named(void **state)
     assert_int_equal(kiln_input_open("utf16.txt", KILN_FORMAT_AUTO, false, &input, &err),
                      KILN_CORRUPT);
     assert_string_equal(err.text, "utf16.txt is UTF-16; save it as UTF-8");
+    kiln_test_write("a.tsv", "prompt\tseed\na\t1\n");
+    assert_int_equal(kiln_input_open("a.tsv", KILN_FORMAT_AUTO, false, &input, &err), KILN_CORRUPT);
+    assert_string_equal(err.text, "a.tsv is a table with tabs; save it as CSV, with commas");
     kiln_test_write("list.json", "[{\"prompt\":\"x\"}]");
     assert_int_equal(kiln_input_open("list.json", KILN_FORMAT_AUTO, false, &input, &err),
                      KILN_CORRUPT);

@@ -136,7 +136,13 @@ static void what_it_cannot_do_is_refused_by_name(void **state)
     is_refused("{\"custom_id\":\"a\",\"method\":\"POST\",\"url\":\"/v1/embeddings\",\"body\":{}}",
                "\"url\" is \"/v1/embeddings\"");
     is_refused("{\"method\":\"POST\",\"url\":\"/v1/images/generations\",\"body\":{}}",
-               "\"custom_id\"");
+               "\"custom_id\" of the request is missing");
+    static const char bodyless[] =
+        "{\"custom_id\":\"a\",\"method\":\"POST\",\"url\":\"/v1/images/generations\"}";
+    assert_true(kiln_openai_is(bodyless, strlen(bodyless)));
+    is_refused(bodyless, "\"body\" of the request is missing");
+    is_refused("{\"custom_id\":7,\"method\":\"POST\",\"url\":\"/v1/images/generations\"}",
+               "\"custom_id\" must be text");
     is_refused("{\"custom_id\":\"a\",\"url\":\"/v1/images/generations\",\"body\":{}}",
                "\"method\"");
     is_refused(

@@ -159,7 +159,7 @@ refused() {
 }
 refused 'width,height\n64,64\n64,big\n' 'bad.csv:3:4: height: "big"'
 refused 'widht\n64\n' 'bad.csv:1:1: "widht" is not a column .* did you mean width'
-refused 'loras,steps\na\n' 'bad.csv:2:1: the record has 1 cells, the header 2'
+refused 'loras,steps\na\n' 'bad.csv:2:1: the record has 1 cell, the header 2'
 refused 'loras\n' 'bad.csv holds no jobs'
 refused '' 'bad.csv holds no jobs'
 refused 'service_s\n-1\n' 'bad.csv:2:1: service_s: "-1"'

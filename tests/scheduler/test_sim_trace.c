@@ -145,7 +145,7 @@ static void what_is_wrong_is_told_with_its_place(void **state)
         {"loras", "a+a", "names a LoRA twice"},
         {"loras", "a\"b", "has a quote out of place"},
         {"loras", "\"ab", "has a quote out of place"},
-        {"loras,steps", "a", "t.csv:2:1: the record has 1 cells, the header 2"},
+        {"loras,steps", "a", "t.csv:2:1: the record has 1 cell, the header 2"},
         {"loras", "a,8", "t.csv:2:3: the record has 2 cells, the header 1"},
         {"lora", "a", "t.csv:1:1: \"lora\" is not a column of a trace; did you mean loras?"},
         {"steps,steps", "8,8", "t.csv:1:7: \"steps\" is a column that was named before"},

@@ -63,6 +63,9 @@ static int guess_format(struct kiln_input *input, struct kiln_error *err)
         input->format = KILN_FORMAT_JSONL;
     else
         input->format = KILN_FORMAT_TEXT;
+    if (ends_with(name, ".tsv"))
+        return kiln_fail(err, KILN_CORRUPT, "%s is a table with tabs; save it as CSV, with commas",
+                         name);
     if (json_name && at < len && text[at] == '[')
         return kiln_fail(
             err, KILN_CORRUPT,
@@ -153,12 +156,15 @@ static int read_record(struct kiln_input *input, const char **ret_text, size_t *
         code = kiln_lines_next(input->lines, &line, &len, err);
         if (code)
             return code;
-        if (!line || input->record.len + len > KILN_LINE_MAX)
-            return kiln_fail(
-                err, KILN_BAD_INPUT,
-                "a quote is opened and not closed in the %llu lines that follow; they are "
-                "refused with it",
-                (unsigned long long)(kiln_lines_number(input->lines) - *ret_line));
+        if (!line)
+            return kiln_fail(err, KILN_BAD_INPUT,
+                             "a quote is opened and not closed: the file is refused from here to "
+                             "its end");
+        if (input->record.len + len > KILN_LINE_MAX)
+            return kiln_fail(err, KILN_BAD_INPUT,
+                             "a quote is opened and not closed within %d bytes: the lines to %llu "
+                             "are refused with it",
+                             KILN_LINE_MAX, (unsigned long long)kiln_lines_number(input->lines));
     } while (kiln_csv_complete(line, len)); /* an odd number of quotes closes it */
     kiln_text_add(&input->record, line, len);
     if (input->record.failed)

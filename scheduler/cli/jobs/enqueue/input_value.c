@@ -28,27 +28,40 @@ static bool is_word(const char *text, size_t len, const char *word)
     return strlen(word) == len && strncasecmp(text, word, len) == 0;
 }
 
-/* Whether the text is one JSON array to its end.  A line feed would end the job line. */
-static bool is_array(const char *text, size_t len)
+/* Whether the text is meant as a JSON list: no value that is written as a word begins so. */
+static bool is_list(enum kiln_job_key key, const char *text, size_t len)
+{
+    enum kiln_job_key_type type = kiln_job_keys[key].type;
+    return len > 0 && *text == '[' &&
+           (type == KILN_JOB_LORAS || type == KILN_JOB_SIZE || type == KILN_JOB_STYLE ||
+            type == KILN_JOB_SIGMAS);
+}
+
+/* A list must be one JSON array to its end.  A line feed would end the job line. */
+static int check_list(enum kiln_job_key key, const char *text, size_t len, struct kiln_error *err)
 {
     struct kiln_json_reader reader;
     struct kiln_json_value value;
+    struct kiln_error why;
     bool more = true;
-    int code = memchr(text, '\n', len)
-                   ? KILN_BAD_INPUT
-                   : kiln_json_open(&reader, text, len, KILN_JSON_ARRAY, NULL);
+    kiln_input_trim(&text, &len);
+    if (!is_list(key, text, len))
+        return 0;
+    int code = memchr(text, '\n', len) ? kiln_fail(&why, KILN_BAD_INPUT, "it has a line break")
+                                       : kiln_json_open(&reader, text, len, KILN_JSON_ARRAY, &why);
     while (!code && more)
-        code = kiln_json_next(&reader, NULL, &value, &more, NULL);
-    return !code;
+        code = kiln_json_next(&reader, NULL, &value, &more, &why);
+    return code ? kiln_fail(err, code, "%s: the list that begins with '[' cannot be read: %s",
+                            kiln_job_keys[key].name, why.text)
+                : 0;
 }
 
-/* A value that does not fit the key's type becomes a string, which the validator then refuses. */
+/* A value that does not fit the key's type becomes a string, which the validator then refuses.
+ * A list has been checked. */
 static void put_value(enum kiln_job_key key, const char *text, size_t len, struct kiln_text *out)
 {
     enum kiln_job_key_type type = kiln_job_keys[key].type;
     bool number = type == KILN_JOB_WHOLE || type == KILN_JOB_NUMBER || type == KILN_JOB_SEED;
-    bool list = type == KILN_JOB_LORAS || type == KILN_JOB_SIZE || type == KILN_JOB_STYLE ||
-                type == KILN_JOB_SIGMAS;
     const char *fault = NULL, *end = text + len;
     number = number && len > 0 && (*text == '-' || (*text >= '0' && *text <= '9')) &&
              kiln_json_scan_number(text, end, &fault) == end && !fault;
@@ -58,7 +71,7 @@ static void put_value(enum kiln_job_key key, const char *text, size_t len, struc
         kiln_text_puts(out, "true"); /* spreadsheets write TRUE */
     else if (type == KILN_JOB_BOOL && is_word(text, len, "false"))
         kiln_text_puts(out, "false");
-    else if (list && is_array(text, len))
+    else if (is_list(key, text, len))
         kiln_text_add(out, text, len);
     else
         kiln_text_json(out, text, len);
@@ -96,7 +109,7 @@ static int read_set(const struct kiln_set *set, const char **values, struct kiln
         return kiln_fail(err, KILN_BAD_INPUT, "--%s: the value of %s is not valid UTF-8",
                          set->option, kiln_job_keys[key].name);
     values[key] = value;
-    return 0;
+    return check_list((enum kiln_job_key)key, value, strlen(value), err);
 }
 
 int kiln_input_overrides(const struct kiln_set *sets, size_t count, char **ret,
@@ -225,6 +238,9 @@ static int add_cell(const struct kiln_csv *csv, size_t column, const struct kiln
     if (!kiln_utf8_valid(cell->at, cell->len, &bad))
         return kiln_fail(err, KILN_BAD_INPUT, "%s: not valid UTF-8 at byte %zu of the cell", name,
                          bad + 1);
+    int code = check_list(csv->columns[column], cell->at, cell->len, err);
+    if (code)
+        return code;
     kiln_text_puts(out, out->at[out->len - 1] == '{' ? "" : ",");
     kiln_input_member(csv->columns[column], cell->at, cell->len, out);
     return 0;
@@ -248,7 +264,7 @@ int kiln_csv_record(const struct kiln_csv *csv, const char *text, size_t len, st
     kiln_text_puts(out, "}");
     kiln_text_release(&cell);
     if (!code && count != csv->column_count)
-        code = kiln_fail(err, KILN_BAD_INPUT, "the record has %zu cells, the header has %zu", count,
-                         csv->column_count);
+        code = kiln_fail(err, KILN_BAD_INPUT, "the record has %zu cell%s, the header has %zu",
+                         count, count == 1 ? "" : "s", csv->column_count);
     return code;
 }

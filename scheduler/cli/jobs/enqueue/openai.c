@@ -63,15 +63,15 @@ bool kiln_openai_is(const char *text, size_t len)
 {
     struct kiln_json_reader reader;
     struct kiln_json_value key, value;
-    bool more, body = false, url = false;
-    if (!contains(text, len, "\"body\"") || !contains(text, len, "\"url\""))
+    bool more, other = false, url = false;
+    if (!contains(text, len, "\"url\""))
         return false; /* nearly every job line: nothing is parsed twice */
     int code = kiln_json_open(&reader, text, len, KILN_JSON_OBJECT, NULL);
     while (!code && !(code = kiln_json_next(&reader, &key, &value, &more, NULL)) && more) {
-        body = body || kiln_json_equals(&key, "body");
+        other = other || kiln_json_equals(&key, "body") || kiln_json_equals(&key, "method");
         url = url || kiln_json_equals(&key, "url");
     }
-    return !code && body && url;
+    return !code && other && url;
 }
 
 /* --- the request ------------------------------------------------------------------------------ */
@@ -103,7 +103,10 @@ static int read_request(const char *text, size_t len, struct request *request,
 static int check_type(const struct request *request, enum outer which, enum kiln_json_type type,
                       struct kiln_error *err)
 {
-    if (request->has[which] && request->at[which].type == type)
+    if (!request->has[which])
+        return kiln_fail(err, KILN_BAD_INPUT, "\"%s\" of the request is missing",
+                         outer_names[which]);
+    if (request->at[which].type == type)
         return 0;
     return kiln_fail(err, KILN_BAD_INPUT, "\"%s\" must be %s", outer_names[which],
                      kiln_json_type_name(type));

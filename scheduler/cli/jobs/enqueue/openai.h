@@ -21,7 +21,8 @@
 
 #define KILN_OPENAI_URL "/v1/images/generations"
 
-/* Whether this line is such a request: it has the keys "body" and "url", which no job line has. */
+/* Whether this line is such a request: it has the key "url", and "body" or "method", which no job
+ * line has. */
 bool kiln_openai_is(const char *text, size_t len);
 
 #define KILN_OPENAI_MODEL_MAX 64
