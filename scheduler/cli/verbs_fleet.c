@@ -221,8 +221,9 @@ const struct kiln_verb kiln_verbs_fleet[] = {
      .summary = "replace the ledger by a backup, and name objects missing from the store",
      .examples = "kiln restore /backup/kiln-2026-11-21\n"
                  "kiln restore /backup/kiln-2026-11-21 --check   is the store still complete?",
-     .more = "Stop all schedulers and workers first.  It replaces the whole ledger or, if "
-             "anything fails, nothing.  Exit code 1: objects are missing or differ.",
+     .more = "Stop all schedulers and workers first (a private stack: `kiln down --daemons`).  It "
+             "replaces the whole ledger or, if anything fails, nothing.  Exit code 1: objects are "
+             "missing or differ.",
      .options = restore_options,
      .words = {1, 1},
      .run = kiln_verb_restore},

@@ -6,7 +6,7 @@
 
 #define DIR_OPTION                                                                                 \
     {                                                                                              \
-        "dir", "DIR", "the directory of the stack (.kiln)"                                         \
+        "dir", "DIR", "the directory of the stack (that of --config or KILN_CONFIG, else .kiln)"   \
     }
 
 static const struct kiln_option up_options[] = {
@@ -71,7 +71,7 @@ const struct kiln_verb kiln_verbs_work[] = {
     {.name = "down",
      .args = "[--dir .kiln] [--daemons]",
      .summary = "stop the private stack; its data stays",
-     .examples = "kiln down --dir /srv/kiln\n"
+     .examples = "kiln down --dir /srv/kiln                or --config /srv/kiln/kiln.conf\n"
                  "kiln down --daemons                      for `kiln restore`, then `kiln up`",
      .options = down_options,
      .settings = KILN_SETTINGS_BARE,
@@ -119,9 +119,9 @@ const struct kiln_verb kiln_verbs_work[] = {
      .summary = "wait until a batch has ended",
      .examples = "kiln wait sketches && kiln export sketches --out gallery\n"
                  "kiln wait sketches --on-done 'notify-send \"$KILN_BATCH: $KILN_DONE done\"'",
-     .more = "Exit code 0: all done; 1: some failed or were cancelled; 75: timed out.  If no "
-             "live worker can render the queued jobs, or all are paused, stderr says so and the "
-             "wait continues.  CMD has KILN_BATCH, KILN_DONE, KILN_FAILED and KILN_CANCELLED.  "
+     .more = "Exit code 0: all done; 1: some failed, were cancelled or refused; 75: timed out.  "
+             "If no live worker can render the queued jobs, or all are paused, stderr says so and "
+             "the wait continues.  CMD has KILN_BATCH, KILN_DONE, KILN_FAILED and KILN_CANCELLED.  "
              "Jobs that the batch's file no longer has do not count.  CMD's output goes to stderr. "
              " If CMD fails, its exit code is returned.",
      .options = wait_options,

@@ -57,6 +57,23 @@ alive "$(pid_of a redis)" || die "the other stack stopped too"
 ok kiln down --dir b
 says 'nothing runs'
 
+# --- up and down find the stack of the settings, as `run` does; --dir comes first
+mkdir away && cd away || exit 1
+fails 66 kiln down
+says 'a stack elsewhere: kiln down --dir DIR'
+: >fleet.conf
+fails 66 kiln down --config fleet.conf
+says 'fleet.conf belongs to no private stack; name'
+fails 66 kiln up --config fleet.conf
+ok kiln up --config ../b/kiln.conf --engine testcard
+says "${PWD%/*}/b/kiln.conf" out.txt
+ok env KILN_CONFIG=../b/kiln.conf "$kiln_bin/kiln" down --daemons
+says '^scheduler *stopped'
+ok env KILN_CONFIG=../a/kiln.conf "$kiln_bin/kiln" down --dir ../b
+says '^redis *stopped'
+[ ! -e .kiln ] || die "another stack was made"
+cd ..
+
 # --- what died is started again, the rest is left alone
 kept=$(pid_of a worker-1)
 for name in scheduler worker-0 redis; do kill -9 "$(pid_of a $name)"; done
@@ -129,15 +146,24 @@ cat >older.py <<'PYTHON'
 import json, signal, subprocess, sys
 
 program, stack = sys.argv[1], sys.argv[-1]
+workers = []
+
+def end(*_):
+    for worker in workers:
+        worker.terminate()
+    for worker in workers:
+        worker.wait()
+    sys.exit()
 
 def look(*_):
     for row in json.load(open(f"{stack}/crew.json"))["workers"]:
         command = [program, "--config", f"{stack}/kiln.conf", "--id", row["name"], "--device", row["device"]]
         worker = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        workers.append(worker)
         open(f"{stack}/run/{row['name']}.pid", "w").write(f"{worker.pid}\n")
 
 signal.signal(signal.SIGHUP, look)
-signal.signal(signal.SIGTERM, lambda *_: sys.exit())
+signal.signal(signal.SIGTERM, end)
 print("ready", flush=True)
 while True:
     signal.pause()

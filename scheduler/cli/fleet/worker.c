@@ -23,9 +23,8 @@
 static int open_dir(struct kiln_cli *cli, const struct kiln_args *args, bool create,
                     struct kiln_stack *stack, struct kiln_error *err)
 {
-    char dir[PATH_MAX] = ".kiln", path[PATH_MAX];
+    char dir[PATH_MAX], path[PATH_MAX];
     const char *given = kiln_arg(args, "dir");
-    char *conf = cli->config_path ? realpath(cli->config_path, NULL) : NULL;
     if (given) {
         if (create && access(given, F_OK) != 0) /* a typing mistake would make a second plan */
             return kiln_fail(err, KILN_NOT_FOUND,
@@ -33,12 +32,9 @@ static int open_dir(struct kiln_cli *cli, const struct kiln_args *args, bool cre
                              "directory to run workers without a stack",
                              given);
         snprintf(dir, sizeof dir, "%s", given);
-    } else if (conf) {
-        *strrchr(conf, '/') = '\0';
-        if (access(kiln_join(path, conf, "stack.json"), F_OK) == 0)
-            snprintf(dir, sizeof dir, "%s", conf);
+    } else if (!cli->config_path || !kiln_stack_of(cli->config_path, dir)) {
+        snprintf(dir, sizeof dir, ".kiln");
     }
-    free(conf);
     static const char *const parts[] = {"", "run", "log"};
     int rc = 0;
     for (size_t i = 0; create && rc == 0 && i < sizeof parts / sizeof *parts; i++)

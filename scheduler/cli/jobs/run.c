@@ -29,38 +29,6 @@
 
 /* --- where it runs ---------------------------------------------------------------------------- */
 
-/* The settings file that applies, "" for none, without reading it. */
-static void find_config(const struct kiln_cli *cli, char out[PATH_MAX])
-{
-    const char *environment = getenv("KILN_CONFIG");
-    const char *places[] = {cli->config_path, environment && environment[0] ? environment : NULL,
-                            ".kiln/kiln.conf", "/etc/kiln/kiln.conf"};
-    out[0] = '\0';
-    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-        if (!places[i] || (i >= 2 && access(places[i], R_OK) != 0))
-            continue;
-        snprintf(out, PATH_MAX, "%s", places[i]);
-        return;
-    }
-}
-
-/* The directory of a private stack's kiln.conf; false: it belongs to no private stack.  An `up`
- * that failed early left its lock and directories, but no stack.json.  The directory of `kiln
- * worker` has no redis/. */
-static bool stack_of(const char *config_path, char out[PATH_MAX])
-{
-    char path[PATH_MAX];
-    snprintf(out, PATH_MAX, "%s", config_path);
-    char *slash = strrchr(out, '/');
-    if (!slash)
-        snprintf(out, PATH_MAX, ".");
-    else
-        *slash = '\0';
-    return access(kiln_join(path, out, "stack.json"), F_OK) == 0 ||
-           (access(kiln_join(path, out, "run/lock"), F_OK) == 0 &&
-            access(kiln_join(path, out, "redis"), F_OK) == 0);
-}
-
 /* Loads the file's settings; flags of the command line still override them. */
 static int take_settings(struct kiln_cli *cli, const char *path, struct kiln_error *err)
 {
@@ -94,10 +62,10 @@ static int reach_servers(struct place *place, const char *dir, long workers, str
 {
     struct kiln_cli *cli = place->cli;
     char path[PATH_MAX], stack_dir[PATH_MAX];
-    find_config(cli, path);
+    kiln_settings_path(cli, path);
     if (!dir && !path[0])
         dir = ".kiln";
-    if (!dir && stack_of(path, stack_dir))
+    if (!dir && kiln_stack_of(path, stack_dir))
         dir = stack_dir;
     place->own = dir != NULL;
     if (!dir)
@@ -131,7 +99,7 @@ static int plan(struct kiln_cli *cli, const char *dir, const struct kiln_enqueue
     struct kiln_enqueue_result result;
     char path[PATH_MAX];
     if (!dir)
-        find_config(cli, path);
+        kiln_settings_path(cli, path);
     else if (access(kiln_join(path, dir, "kiln.conf"), F_OK) != 0)
         path[0] = '\0';
     if (path[0] ? take_settings(cli, path, &err) : take_model_size(cli, &err))

@@ -73,13 +73,20 @@ int kiln_verb_down(struct kiln_cli *cli, const struct kiln_args *args)
 {
     struct kiln_stack stack;
     struct kiln_error err;
-    const char *dir = kiln_arg(args, "dir");
-    int rc = kiln_stack_open(&stack, dir ? dir : ".kiln", false, &err);
+    char dir[PATH_MAX];
+    const char *given = kiln_arg(args, "dir");
+    int rc = kiln_stack_meant(cli, given, dir, &err);
+    if (rc)
+        return kiln_report(cli, &err);
+    rc = kiln_stack_open(&stack, dir, false, &err);
     if (rc == 0)
         rc = kiln_stack_lock(&stack, &err);
     if (rc) {
         kiln_stack_close(&stack);
-        return kiln_report(cli, &err);
+        int status = kiln_report(cli, &err);
+        if (rc == KILN_NOT_FOUND && !given)
+            kiln_say(cli, "      a stack elsewhere: kiln down --dir DIR");
+        return status;
     }
     bool daemons = kiln_arg(args, "daemons") != NULL;
     int stopped = daemons ? stop_daemons(&stack, cli) : kiln_stack_down(&stack, cli);

@@ -65,6 +65,18 @@ int kiln_stack_worker_number(const char *name);
 /* Replaces the command's settings by those of the file; a broken file changes nothing. */
 void kiln_stack_reload(struct kiln_cli *cli, const char *path);
 
+/* --- meant.c: which stack a command means ----------------------------------------------------- */
+/* The settings file that applies, "" for none, without reading it. */
+void kiln_settings_path(const struct kiln_cli *cli, char out[PATH_MAX]);
+/* The directory of a private stack's kiln.conf; false: it belongs to no private stack.  An `up`
+ * that failed early left its lock and directories, but no stack.json.  The directory of `kiln
+ * worker` has no redis/. */
+bool kiln_stack_of(const char *config_path, char out[PATH_MAX]);
+/* Of `up` and `down`: dir (--dir) or, if it is NULL, where the file of --config is, which must be
+ * of a stack (KILN_NOT_FOUND), or where that of KILN_CONFIG is, if it is of one, or .kiln. */
+int kiln_stack_meant(const struct kiln_cli *cli, const char *dir, char out[PATH_MAX],
+                     struct kiln_error *err) KILN_MUST_CHECK;
+
 /* --- devices.c: --device as a list: "cpu", "cuda:0,cuda:1", "cuda:all" -------------------------
  */
 struct kiln_devices {

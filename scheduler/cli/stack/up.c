@@ -170,11 +170,14 @@ int kiln_verb_up(struct kiln_cli *cli, const struct kiln_args *args)
     int status = kiln_arg_int(cli, args, "workers", 0, KILN_STACK_WORKERS_MAX, -1, &workers);
     if (status)
         return status;
-    const char *dir = kiln_arg(args, "dir"), *port = kiln_arg(args, "gallery");
+    char dir[PATH_MAX];
+    const char *port = kiln_arg(args, "gallery");
     int choice = port ? 1 : kiln_arg(args, "no-gallery") ? 0 : -1;
     if (port && kiln_config_set(cli->config, "gallery_port", port, "--gallery", &err))
         return kiln_usage(cli, "%s", err.text);
-    if (kiln_stack_up(cli, dir ? dir : ".kiln", workers, &stack, &err)) {
+    if (kiln_stack_meant(cli, kiln_arg(args, "dir"), dir, &err))
+        return kiln_report(cli, &err);
+    if (kiln_stack_up(cli, dir, workers, &stack, &err)) {
         status = kiln_report(cli, &err);
         kiln_stack_say_begun(&stack, cli);
         return status;
@@ -186,7 +189,7 @@ int kiln_verb_up(struct kiln_cli *cli, const struct kiln_args *args)
         kiln_stack_say(cli, "workers",
                        "none: `kiln up --workers N` starts workers here, "
                        "`kiln-worker --config FILE` one on a machine that reaches these servers");
-    if (strcmp(dir ? dir : ".kiln", ".kiln") == 0)
+    if (strcmp(dir, ".kiln") == 0)
         kiln_say(cli, "ready; next: kiln enqueue FILE, kiln watch, kiln status, kiln down");
     else
         say_ready(cli, stack.conf);
