@@ -61,7 +61,7 @@ struct kiln_assigned *kiln_fleet_add(struct kiln_member *member, const char *id,
     if (!assigned)
         return NULL;
     snprintf(assigned->id, sizeof(assigned->id), "%s", id);
-    assigned->since_ms = now_ms;
+    assigned->assigned_ms = assigned->since_ms = now_ms;
     member->assignments[member->assignment_count++] = assigned;
     return assigned;
 }
@@ -362,8 +362,8 @@ void kiln_fleet_heartbeat(struct kiln_leader *leader, const struct kiln_heartbea
     if (!member || !right_incarnation(leader, member, beat, now_ms))
         return;
     member->present = true;
-    if (member->known && member->sent_ms == beat->sent_ms)
-        return;
+    if (member->known && beat->sent_ms && member->sent_ms == beat->sent_ms)
+        return; /* read already; without that time each counts as new */
     bool first = !member->known;
     member->foreign = member->foreign && !first;
     member->known = true;
@@ -434,8 +434,9 @@ void kiln_fleet_finished(struct kiln_leader *leader, const struct kiln_event *ev
     struct kiln_assigned *assigned = kiln_fleet_assigned(member, event->assignment);
     if (!assigned || assigned->lost)
         return;
-    /* Nothing takes longer than it was in flight: a time that says so is not learned. */
-    double in_flight_ms = (double)(kiln_clock_ms() - assigned->since_ms);
+    /* Nothing takes longer than it was in flight: a time that says so is not learned.  A heartbeat
+     * may have told before the event that the assignment has ended. */
+    double in_flight_ms = (double)(kiln_clock_ms() - assigned->assigned_ms);
     if (event->compute_ms + event->switch_ms + event->fetch_ms <=
         in_flight_ms * 1.05 + LEARN_SLACK_MS)
         kiln_costs_learn(leader, member, assigned, event);

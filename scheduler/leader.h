@@ -77,7 +77,8 @@ struct kiln_assigned {
     bool clean;                 /* ... after a clean shutdown, or not begun: no crash */
     bool inherited;             /* its worker restarted and may find it unread in its stream */
     uint32_t orphan_rounds; /* reconciliations in which the heartbeat names it, the ledger not */
-    int64_t since_ms;       /* of being assigned, or of being missing */
+    int64_t assigned_ms;    /* when it was assigned, or found after a restart */
+    int64_t since_ms;       /* the same, or since when it is missing */
 };
 
 struct kiln_member {

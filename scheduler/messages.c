@@ -228,7 +228,7 @@ static int act_on(struct kiln_leader *leader, const struct kiln_control *control
                   struct kiln_error *err)
 {
     kiln_log(control->kind == KILN_CONTROL_ASK ? KILN_LOG_DEBUG : KILN_LOG_INFO, "order",
-             kiln_f("kind", "%d", (int)control->kind),
+             kiln_f("kind", "%s", kiln_control_name(control->kind)),
              kiln_f("job", "%llu", (unsigned long long)control->job),
              kiln_f("id", "%s", control->id));
     switch (control->kind) {

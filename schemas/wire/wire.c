@@ -29,9 +29,18 @@ bool kiln_wire_last_id(const char *id)
 
 /* --- intake -------------------------------------------------------------------------------- */
 
-static bool is_named(const char *name, size_t len, const char *wanted)
+enum intake_field { BATCH, JOB, KEY, TOKEN, SOURCE, GONE, ON_DONE, INDEX, END, INTAKE_FIELDS };
+static const char *const intake_names[INTAKE_FIELDS] = {
+    "batch", "job", "key", "token", "source", "gone", "on_done", "index", "end"};
+
+/* INTAKE_FIELDS for any other name. */
+static enum intake_field intake_field_of(const char *name, size_t len)
 {
-    return strlen(wanted) == len && memcmp(name, wanted, len) == 0;
+    int at = 0;
+    while (at < INTAKE_FIELDS &&
+           (strlen(intake_names[at]) != len || memcmp(name, intake_names[at], len) != 0))
+        at++;
+    return (enum intake_field)at;
 }
 
 static int read_count(const char *what, const char *text, size_t len, uint64_t max, uint64_t *ret,
@@ -44,47 +53,47 @@ static int read_count(const char *what, const char *text, size_t len, uint64_t m
     return 0;
 }
 
-static int read_intake_field(const char *name, size_t name_len, const char *value, size_t len,
+static int read_intake_field(enum intake_field field, const char *value, size_t len,
                              struct kiln_intake_entry *entry, struct kiln_error *err)
 {
     uint64_t number;
     int code = 0;
-    if (is_named(name, name_len, "batch")) {
+    if (field == BATCH) {
         entry->batch = value;
         if (!kiln_name_valid(value, len, KILN_BATCH_NAME_MAX))
             code = kiln_fail(err, KILN_PROTOCOL,
                              "intake: field \"batch\" must be up to %d " KILN_NAME_RULE,
                              KILN_BATCH_NAME_MAX);
-    } else if (is_named(name, name_len, "job")) {
+    } else if (field == JOB) {
         entry->job = value;
         entry->job_len = len; /* its content is checked line by line, by kiln_job_line_parse */
-    } else if (is_named(name, name_len, "key")) {
+    } else if (field == KEY) {
         entry->key = value;
         if (len == 0 || len > KILN_INTAKE_KEY_MAX || memchr(value, '\0', len) ||
             !kiln_utf8_valid(value, len, NULL))
             code = kiln_fail(err, KILN_PROTOCOL,
                              "intake: field \"key\" must be a text of 1 to %d bytes",
                              KILN_INTAKE_KEY_MAX);
-    } else if (is_named(name, name_len, "token")) {
+    } else if (field == TOKEN) {
         entry->token = value;
         if (!kiln_name_valid(value, len, KILN_WIRE_ID_MAX))
             code = kiln_fail(err, KILN_PROTOCOL,
                              "intake: field \"token\" must be up to %d " KILN_NAME_RULE,
                              KILN_WIRE_ID_MAX);
-    } else if (is_named(name, name_len, "source")) {
+    } else if (field == SOURCE) {
         entry->source = value;
         if (!kiln_name_valid(value, len, KILN_BATCH_NAME_MAX))
             code = kiln_fail(err, KILN_PROTOCOL,
                              "intake: field \"source\" must be up to %d " KILN_NAME_RULE,
                              KILN_BATCH_NAME_MAX);
-    } else if (is_named(name, name_len, "gone")) {
+    } else if (field == GONE) {
         entry->gone = value;
         if (len == 0 || len > KILN_INTAKE_GONE_MAX || memchr(value, '\0', len) ||
             !kiln_utf8_valid(value, len, NULL))
             code = kiln_fail(err, KILN_PROTOCOL,
                              "intake: field \"gone\" must be keys, a line each, of up to %d bytes",
                              KILN_INTAKE_GONE_MAX);
-    } else if (is_named(name, name_len, "on_done")) {
+    } else if (field == ON_DONE) {
         entry->on_done = value;
         bool printable = len > 0 && len <= KILN_INTAKE_URL_MAX;
         for (size_t i = 0; i < len && printable; i++)
@@ -93,11 +102,11 @@ static int read_intake_field(const char *name, size_t name_len, const char *valu
             code = kiln_fail(err, KILN_PROTOCOL,
                              "intake: field \"on_done\" must be a URL of up to %d bytes of ASCII",
                              KILN_INTAKE_URL_MAX);
-    } else if (is_named(name, name_len, "index")) {
+    } else if (field == INDEX) {
         code = read_count("index", value, len, UINT32_MAX, &number, err);
         entry->has_index = !code;
         entry->index = code ? 0 : (uint32_t)number;
-    } else if (is_named(name, name_len, "end")) {
+    } else if (field == END) {
         code = read_count("end", value, len, KILN_BATCH_JOBS_MAX, &number, err);
         entry->has_end = !code;
         entry->end = code ? 0 : number;
@@ -109,9 +118,14 @@ int kiln_intake_decode(const char *const *fields, const size_t *lengths, size_t 
                        struct kiln_intake_entry *ret, struct kiln_error *err)
 {
     struct kiln_intake_entry entry = {0};
+    bool given[INTAKE_FIELDS + 1] = {false};
     for (size_t i = 0; i < count; i++) {
-        int code = read_intake_field(fields[2 * i], lengths[2 * i], fields[2 * i + 1],
-                                     lengths[2 * i + 1], &entry, err);
+        enum intake_field field = intake_field_of(fields[2 * i], lengths[2 * i]);
+        if (field != INTAKE_FIELDS && given[field])
+            return kiln_fail(err, KILN_PROTOCOL, "intake: field \"%s\" is given twice",
+                             intake_names[field]);
+        given[field] = true;
+        int code = read_intake_field(field, fields[2 * i + 1], lengths[2 * i + 1], &entry, err);
         if (code)
             return code;
     }
@@ -141,6 +155,11 @@ static const struct kiln_wire_field control_fields[] = {
 };
 static const struct kiln_wire_table control_table = {
     "order", control_fields, sizeof control_fields / sizeof control_fields[0], false};
+
+const char *kiln_control_name(enum kiln_control_kind kind)
+{
+    return control_names[kind];
+}
 
 char *kiln_control_encode(const struct kiln_control *control)
 {

@@ -94,6 +94,7 @@ struct kiln_control {
     bool recorded; /* a cancel that the ledger has already: a retry since then must stay */
     bool donors;   /* ASK: what is known of stored latents, which are read from now on */
 };
+const char *kiln_control_name(enum kiln_control_kind kind); /* as in the message */
 char *kiln_control_encode(const struct kiln_control *control);
 int kiln_control_decode(const char *text, size_t len, struct kiln_control *ret,
                         struct kiln_error *err) KILN_MUST_CHECK;
@@ -131,7 +132,7 @@ struct kiln_heartbeat {
     /* Until the end of its last batch: how long it has been ready, with work in flight, rendering
      * by the device's own clock. */
     uint64_t ready_ms, wanted_ms, computed_ms;
-    int64_t started_ms, sent_ms; /* wall clock, for people only */
+    int64_t started_ms, sent_ms; /* wall clock, for people and to tell two apart; 0: untold */
     /* What keeps its pictures: "store" or "ledger" refuses them; "" = nothing.  For people, but
      * that a worker whose store refuses says room 0. */
     char trouble[16];

@@ -48,7 +48,7 @@ done_more 4
 ok kiln workers --json
 json_lines out.txt 'sorted((w["protocol"] == "1.99", w["release"] == "later") for w in d if w["state"] == "live") == [(False, False), (True, True)] and all(w["protocol"].startswith("1.") for w in d)'
 ok kiln doctor
-says '1 of 2 live workers run another release' out.txt
+says '1 of 2 live workers runs another release' out.txt
 start later kiln-scheduler later-scheduler
 later=$pid
 kill -TERM "$(pid_of s scheduler)"

@@ -104,11 +104,11 @@ static void add(const char *stream, const char *field, const char *value)
 /* Cancels a job that does not exist, and hears that it was obeyed. */
 static void control_is_heard(void)
 {
-    int before = kiln_test_scheduler_said(&scheduler, "kind=4");
+    int before = kiln_test_scheduler_said(&scheduler, "kind=wake");
     kiln_test_control(stack, &(struct kiln_control){.kind = KILN_CONTROL_WAKE});
-    for (int i = 0; i < 600 && kiln_test_scheduler_said(&scheduler, "kind=4") == before; i++)
+    for (int i = 0; i < 600 && kiln_test_scheduler_said(&scheduler, "kind=wake") == before; i++)
         kiln_test_sleep_ms(100);
-    assert_int_equal(kiln_test_scheduler_said(&scheduler, "kind=4"), before + 1);
+    assert_int_equal(kiln_test_scheduler_said(&scheduler, "kind=wake"), before + 1);
 }
 
 /* --- messages -------------------------------------------------------------------------------- */

@@ -48,7 +48,7 @@ static int add_beat(void *arg, const char *name, const char *text, size_t len)
 {
     struct kiln_roster *roster = arg;
     struct kiln_heartbeat beat;
-    if (kiln_heartbeat_decode(text, len, &beat, NULL) != 0)
+    if (kiln_heartbeat_decode(text, len, &beat, NULL) != 0 || strcmp(beat.worker, name) != 0)
         return 0; /* a stranger's key; the scheduler does not count it either */
     struct kiln_roster_worker *worker = add(roster, name);
     if (!worker)

@@ -230,8 +230,8 @@ static void check_workers(struct kiln_doctor *doctor)
     else if (other)
         kiln_finding(doctor, "workers", VERDICT_WARNING,
                      "finish the upgrade; `kiln workers --json` shows the release of each",
-                     "%zu of %s run another release than this program; both work together", other,
-                     all);
+                     "%zu of %s %s another release than this program; both work together", other,
+                     all, other == 1 ? "runs" : "run");
     else
         kiln_finding(doctor, "workers", VERDICT_OK, "", "%s", all);
     kiln_roster_release(&roster);

@@ -226,8 +226,8 @@ static void check_clocks(struct kiln_doctor *doctor, const struct kiln_roster *r
     for (size_t i = 0; i < roster->count; i++) {
         const struct kiln_heartbeat *beat = &roster->at[i].beat;
         /* The least that its clock is ahead; negative: behind. */
-        int64_t skew = !roster->at[i].live        ? 0
-                       : beat->sent_ms > after_ms ? beat->sent_ms - after_ms
+        int64_t skew = !roster->at[i].live || !beat->sent_ms ? 0
+                       : beat->sent_ms > after_ms            ? beat->sent_ms - after_ms
                        : beat->sent_ms < before_ms - lease_ms
                            ? beat->sent_ms - (before_ms - lease_ms)
                            : 0;
