@@ -30,6 +30,17 @@ json out.txt 'd["workers"] is None and d["intake"] is None'
 KILN_POSTGRES='host=127.0.0.1 port=1 user=kiln' fails 69 kiln status
 says 'refused'
 
+printf '%s\n' '{"prompt": "a cat", "width": 64, "height": 64}' '{"prompt": "a dog", "model": "elsewhere"}' >two.jsonl
+ok kiln enqueue two.jsonl
+rendered() { [ "$(psql -qAtX -d "$(setting postgres)" -c 'SELECT count(*) FROM job WHERE state = 2')" = 1 ]; }
+soon rendered || die "nothing is rendered"
+KILN_REDIS=redis://127.0.0.1:1 ok kiln why 1
+says 'rendered by worker' out.txt
+KILN_REDIS=redis://127.0.0.1:1 fails 69 kiln why 2
+says '^job 2 is queued' out.txt
+says 'unknown while Redis is down: what its worker does, and what it waits for' out.txt
+says '127.0.0.1.*refused'
+
 # --- a server that hangs costs the time limit and no more
 redis=$(pid_of s redis)
 kill -STOP "$redis"

@@ -3,7 +3,8 @@
  * Of a batch: the troubles that every view prints, or that there are none.  Of a job the reasons
  * come in order of importance: the job may not run yet; the fleet cannot run it; the rule of the
  * scheduler that it waits for, with an estimate of its start.  The leading scheduler answers the
- * last.  If it does not, the ledger and the heartbeats give the job's place in line.
+ * last.  If it does not, the ledger and the heartbeats give the job's place in line.  Without Redis
+ * it prints what the ledger knows, and the exit status says so.
  */
 #include <inttypes.h>
 #include <stdarg.h>
@@ -27,7 +28,8 @@
 struct why {
     struct kiln_cli *cli;
     struct kiln_ledger *ledger;
-    struct kiln_roster roster;
+    struct kiln_roster roster; /* read for jobs that have not ended */
+    int bus_status;            /* not 0: Redis does not answer, and nothing is known of workers */
     struct kiln_pauses pauses;
     json_t *reasons;
     json_t *facts;
@@ -45,12 +47,25 @@ static void because(struct why *why, const char *fmt, ...)
     json_array_append_new(why->reasons, json_string(text));
 }
 
+/* Reads the heartbeats; false, and says so, if Redis does not answer. */
+static bool read_roster(struct why *why)
+{
+    struct kiln_error err;
+    if (kiln_roster_load(why->cli, &why->roster, &err) == 0)
+        return true;
+    why->bus_status = kiln_report(why->cli, &err);
+    because(why, "unknown while Redis is down: what its worker does, and what it waits for");
+    return false;
+}
+
 /* Which worker has it, since when, and whether its heartbeat still names the assignment. */
 static void explain_assigned(struct why *why, const struct kiln_job_row *row)
 {
-    const struct kiln_roster_worker *worker = kiln_roster_find(&why->roster, row->worker);
     because(why, "assigned to worker %s %s ago, attempt %u", row->worker,
             KILN_SECONDS((double)(kiln_wall_ms() - row->assigned_ms) / 1e3), row->job.attempt);
+    if (!read_roster(why))
+        return;
+    const struct kiln_roster_worker *worker = kiln_roster_find(&why->roster, row->worker);
     if (!worker || !worker->live) {
         because(why,
                 "the worker sends no heartbeats: the scheduler requeues the job when its lease of "
@@ -207,7 +222,8 @@ static int explain_queued(struct why *why, const struct kiln_job_row *row, struc
         because(why, "its last attempt failed (%s); the next may start in %s",
                 row->error ? row->error : "no reason kept",
                 KILN_SECONDS((double)(row->not_before_ms - now_ms) / 1e3));
-    if (explain_fleet(why, row->job.model, led) || explain_rule(why, row->job.id))
+    if (!read_roster(why) || explain_fleet(why, row->job.model, led) ||
+        explain_rule(why, row->job.id))
         return 0;
     return explain_line(why, row, err);
 }
@@ -368,14 +384,13 @@ int kiln_verb_why(struct kiln_cli *cli, const struct kiln_args *args)
     struct why why = {.cli = cli, .reasons = json_array()};
     int rc = kiln_open_reader(cli, &why.ledger, &err);
     if (rc == 0 && what.job)
-        rc = kiln_roster_load(cli, &why.roster, &err);
-    if (rc == 0 && what.job)
         rc = kiln_no_job(cli, why.ledger, what.job,
                          kiln_ledger_job(why.ledger, kiln_pool(cli), what.job, explain, &why, &err),
                          &err);
     else if (rc == 0)
         rc = explain_batch(&why, what.batch, &err);
     status = rc ? kiln_report(cli, &err) : print_why(&why, what.batch);
+    status = status ? status : why.bus_status;
     json_decref(why.reasons);
     json_decref(why.facts);
     kiln_roster_release(&why.roster);
