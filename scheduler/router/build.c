@@ -314,8 +314,8 @@ static int check(const struct kiln_router_lora *lora, struct kiln_error *err)
           lora->min <= lora->scale && lora->scale <= lora->max && fabs(lora->scale) <= 4 &&
           lora->scale != 0))
         return kiln_fail(err, KILN_BAD_INPUT,
-                         "LoRA '%s': scale %g must not be 0 and must lie in [%g, %g] and [-4, 4]",
-                         lora->name, lora->scale, lora->min, lora->max);
+                         "LoRA '%s': scale %g must be from %g to %g, and not 0", lora->name,
+                         lora->scale, fmax(lora->min, -4), fmin(lora->max, 4));
     int rc = check_texts(lora, "triggers", &lora->triggers, KILN_ROUTER_TEXT_MAX, err);
     rc = rc ? rc : check_texts(lora, "positive", &lora->positive, KILN_ROUTER_TEXT_MAX, err);
     rc = rc ? rc : check_texts(lora, "negative", &lora->negative, KILN_ROUTER_TEXT_MAX, err);

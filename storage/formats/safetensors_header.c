@@ -74,15 +74,18 @@ static int load_json(const uint8_t *data, size_t size, const char *what, json_t 
     memcpy(&len, data, sizeof len);
     if (len > KILN_ST_HEADER_MAX)
         return kiln_fail(err, KILN_CORRUPT,
-                         "%s: a header of %" PRIu64 " bytes is announced, %d are allowed", what,
-                         len, KILN_ST_HEADER_MAX);
+                         "%s is no safetensors file, or damaged: a header of %" PRIu64
+                         " bytes is announced, %d are allowed",
+                         what, len, KILN_ST_HEADER_MAX);
     if (len > size - sizeof len)
         return kiln_fail(err, KILN_CORRUPT,
-                         "%s: a header of %" PRIu64 " bytes is announced, the file has %zu", what,
-                         len, size);
+                         "%s is cut off, or no safetensors file: a header of %" PRIu64
+                         " bytes is announced, the file has %zu",
+                         what, len, size);
     const char *text = (const char *)data + sizeof len;
     if (len == 0 || text[0] != '{')
-        return kiln_fail(err, KILN_CORRUPT, "%s: the header does not start with '{'", what);
+        return kiln_fail(err, KILN_CORRUPT,
+                         "%s is no safetensors file: its header does not start with '{'", what);
     int rc = kiln_json_bounds(text, len, DEPTH_MAX, VALUES_MAX, what, err);
     if (rc)
         return rc;

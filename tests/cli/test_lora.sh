@@ -134,6 +134,11 @@ ok kiln lora rm twin --yes --lora-store-gb 0.00001
 for bad in "--scale 9" "--scale x" "--category shiny" "--min 2 --max 1" "--enable --disable" "--commercial-use maybe"; do
     "$kiln_bin/kiln" lora edit neon $bad >out.txt 2>err.txt && die "neon took $bad"
 done
+fails 65 kiln lora edit neon --scale 9
+says "scale 9 must be from -4 to 4, and not 0"
+echo '{"prompt": "a text, and no LoRA"}' >text.safetensors
+fails 65 kiln lora add text.safetensors
+says 'text.safetensors is no safetensors file, or damaged: a header of'
 fails 65 kiln lora edit neon --description $'two\nlines'
 says "'description' has the control character U+000A"
 fails 65 kiln lora edit neon --triggers "$(printf 'x%.0s' {1..121})"
