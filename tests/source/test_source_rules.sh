@@ -60,6 +60,13 @@ while read -r file; do
     grep -qE "\`$stem(\.[a-z]+)?\`" "$page" || complain "$file: not named in $page"
 done < <(echo "$sources" | grep -E '^(schemas|storage|scheduler|worker|pipeline|kernels)/.*\.(c|h|cpp|hpp|cu|cuh)$')
 
+# So do those of tests, where `_lora` may stand for test_ledger_lora.
+while read -r file; do
+    page=${file%/*}/README.md stem=${file##*/}
+    stem=${stem%%.*}
+    grep -qE "\`($stem(\.[a-z]+)?|_${stem#test_*_})\`" "$page" || complain "$file: not named in $page"
+done < <(echo "$sources" | grep -E '^tests/.*/test_[^/]*\.(c|sh)$')
+
 headers=$(echo "$sources" | grep -E '\.(h|hpp|cuh)$')
 guards=$(grep -HE -m1 '^#ifndef [A-Z0-9_]+_(H|HPP|CUH)$' $headers | sed 's/:#ifndef / /')
 while read -r guard; do
