@@ -440,7 +440,7 @@ void kiln_fleet_finished(struct kiln_leader *leader, const struct kiln_event *ev
     if (event->compute_ms + event->switch_ms + event->fetch_ms <=
         in_flight_ms * 1.05 + LEARN_SLACK_MS)
         kiln_costs_learn(leader, member, assigned, event);
-    else
+    else if (assigned->width) /* of others, such as found after a restart, nothing is learned */
         kiln_log_limited(&leader->limits[KILN_LIMIT_EVENT], "times_unbelievable", event->worker,
                          "it finished an assignment sooner than its times allow");
     if (assigned->in_flight && event->compute_ms > 0)
