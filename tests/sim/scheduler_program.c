@@ -73,6 +73,8 @@ int sim_scheduler_program(void *arg)
                     "20",
                     "--statement-timeout-s",
                     "10",
+                    "--scheduler-port", /* a port of the machine, which others may have */
+                    "0",
                     "--log-level",
                     "debug",
                     NULL};
