@@ -59,7 +59,8 @@ static void wrong_files_are_refused_by_name(void **state)
     refused("{\"loras\": [{\"name\": \"a\", \"scale\": \"1\"}]}", "must be a number");
     refused("{\"loras\": [{\"name\": \"a\", \"scale\": 9}]}", "scale 9");
     refused("{\"loras\": [{\"name\": \"a\", \"scale\": 0}]}", "scale 0");
-    refused("{\"loras\": [{\"name\": \"a\", \"scale\": 0.5, \"min\": 0.6}]}", "scale 0.5 must be from 0.6 to 4, and not 0");
+    refused("{\"loras\": [{\"name\": \"a\", \"scale\": 0.5, \"min\": 0.6}]}",
+            "scale 0.5 must be from 0.6 to 4, and not 0");
     refused("{\"loras\": [{\"name\": \"a\", \"enabled\": 1}]}", "true or false");
     refused("{\"loras\": [{\"name\": \"a\", \"licence\": 1}]}", "'licence' must be a text");
     char text[1024];
