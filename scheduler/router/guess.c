@@ -116,8 +116,7 @@ static bool others_say(const struct kiln_router *router, const struct kiln_phras
                        size_t at)
 {
     for (size_t w = 0; w < phrase->count; w++)
-        if (w != at && !(kiln_lexicon_classes(router->lexicon, phrase->forms[w]) &
-                         (KILN_WORD_SMALL | KILN_WORD_LOOK)))
+        if (w != at && !(kiln_lexicon_classes(router->lexicon, phrase->forms[w]) & KILN_WORD_SMALL))
             return true;
     return false;
 }
@@ -233,18 +232,18 @@ void kiln_router_guess(struct kiln_router_reader *reader)
     struct kiln_route_tokens *tokens = &reader->tokens;
     for (size_t i = 0; i < tokens->count; i++) {
         struct kiln_route_token *token = &tokens->at[i];
-        if (token->length < KILN_TAIL_LEN || token->length > WORD_MAX ||
-            kiln_lexicon_known(router->lexicon, token->form) ||
-            (kiln_lexicon_classes(router->lexicon, token->form) & KILN_WORD_ENGLISH) ||
-            kiln_map_get(&router->anchors, token->form) ||
+        const bool known = kiln_lexicon_look_up(router->lexicon, token->form, &token->classes);
+        if (known || token->length < KILN_TAIL_LEN || token->length > WORD_MAX ||
+            (token->classes & KILN_WORD_ENGLISH) || kiln_map_get(&router->anchors, token->form) ||
             kiln_map_get(&router->words, token->stem))
             continue;
-        if (is_likened(router, token, tokens->letters + token->text))
-            continue;
-        const struct kiln_spoken *word = meant(router, tokens, i);
-        if (word) {
+        const struct kiln_spoken *word = NULL;
+        if (!is_likened(router, token, tokens->letters + token->text) &&
+            (word = meant(router, tokens, i)) != NULL) {
             token->form = token->stem = word->form;
             token->guessed = true;
         }
+        if (token->guessed)
+            token->classes = kiln_lexicon_classes(router->lexicon, token->form);
     }
 }

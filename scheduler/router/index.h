@@ -2,10 +2,13 @@
 #ifndef KILN_ROUTER_INDEX_H
 #define KILN_ROUTER_INDEX_H
 
+#include <string.h>
+
 #include "scheduler/router/map.h"
 #include "scheduler/router/meaning.h"
 #include "scheduler/router/router.h"
 #include "scheduler/router/tokens.h"
+#include "scheduler/router/word_lists.h"
 
 #define KILN_PHRASE_WORDS 8 /* of a longer trigger or keyword the first ones count */
 #define KILN_HITS_MAX 512   /* phrases found in one prompt */
@@ -161,6 +164,58 @@ void kiln_misspelt_each(const char *text, size_t len, size_t from, unsigned lett
 
 /* guess.c: which words misspelt ones stand for. */
 void kiln_router_guess(struct kiln_router_reader *reader);
+
+/* --- words around a phrase, for look.c and scene.c --- */
+
+/* The classes of the token at i if it is in the clause, else 0. */
+static inline unsigned classes_at(const struct kiln_router_reader *reader, size_t i,
+                                  uint32_t clause)
+{
+    return i < reader->tokens.count && reader->tokens.at[i].clause == clause
+               ? reader->tokens.at[i].classes
+               : 0;
+}
+
+/* By their letters, which is quicker than by their hashes. */
+static inline bool is_any(const struct kiln_router_reader *reader, size_t i,
+                          const char *const *words, size_t count)
+{
+    if (i >= reader->tokens.count)
+        return false;
+    const struct kiln_route_token *token = &reader->tokens.at[i];
+    const char *letters = reader->tokens.letters + token->text;
+    const size_t len = token->length;
+    for (size_t w = 0; w < count; w++)
+        if (letters[0] == words[w][0] && len == strlen(words[w]) &&
+            memcmp(letters, words[w], len) == 0)
+            return true;
+    return false;
+}
+
+#define IS_ANY(reader, i, words) is_any(reader, i, words, sizeof(words) / sizeof *(words))
+
+static inline bool is_word(const struct kiln_router_reader *reader, size_t i, const char *word)
+{
+    return is_any(reader, i, &word, 1);
+}
+
+static inline bool is_article(const struct kiln_router_reader *reader, size_t i)
+{
+    static const char *const articles[] = {"a", "an", "the"};
+    return IS_ANY(reader, i, articles);
+}
+
+/* look.c: "drawn with neon", "a fox made from clay"; "make a fox and a star a sticker". */
+bool kiln_router_is_made_with(const struct kiln_router_reader *reader, struct kiln_span span,
+                              uint32_t clause);
+bool kiln_router_is_made_one(const struct kiln_router_reader *reader, struct kiln_span span,
+                             uint32_t clause);
+
+/* scene.c: traded, worn, part of the scene, somebody's work; "a box of old stickers". */
+bool kiln_router_is_in_scene(const struct kiln_router_reader *reader, struct kiln_span span,
+                             uint32_t clause);
+bool kiln_router_is_contained(const struct kiln_router_reader *reader, struct kiln_span span,
+                              uint32_t clause);
 
 /* look.c: fills reader->order and reader->referral; then, of a phrase with a span, fills look,
  * scene and certain.  part: a word that says something is missing. */

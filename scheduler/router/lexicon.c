@@ -14,7 +14,7 @@
 #define FIELDS 5
 #define COMMON 0x100u /* of a word's value: in background.txt */
 #define SPOKEN 0x200u /* in a phrase */
-#define CLASS_SHIFT 16
+#define CLASS_SHIFT 10
 #define IDF_EMPTY 3 /* of small words and praise, in tenths */
 #define CONCEPTS_MAX 5000
 #define PHRASE_SIZE 128 /* bytes of a phrase with its end */
@@ -445,6 +445,13 @@ unsigned kiln_lexicon_idf(const struct kiln_lexicon *lexicon, uint64_t form)
 bool kiln_lexicon_known(const struct kiln_lexicon *lexicon, uint64_t form)
 {
     return (word(lexicon, form) & (COMMON | SPOKEN)) != 0;
+}
+
+bool kiln_lexicon_look_up(const struct kiln_lexicon *lexicon, uint64_t form, uint32_t *ret_classes)
+{
+    const uint32_t value = word(lexicon, form);
+    *ret_classes = value >> CLASS_SHIFT;
+    return (value & (COMMON | SPOKEN)) != 0;
 }
 
 bool kiln_lexicon_common(const struct kiln_lexicon *lexicon, uint64_t form)

@@ -45,8 +45,9 @@ int32_t kiln_lexicon_find(const struct kiln_lexicon *lexicon, uint64_t phrase);
 unsigned kiln_lexicon_classes(const struct kiln_lexicon *lexicon, uint64_t form);
 /* In tenths; that of praise and small words is nearly nothing. */
 unsigned kiln_lexicon_idf(const struct kiln_lexicon *lexicon, uint64_t form);
-/* Whether it is among the common words or in a phrase of the lexicon. */
+/* Whether it is among the common words or in a phrase of the lexicon; and its classes. */
 bool kiln_lexicon_known(const struct kiln_lexicon *lexicon, uint64_t form);
+bool kiln_lexicon_look_up(const struct kiln_lexicon *lexicon, uint64_t form, uint32_t *ret_classes);
 /* Whether it is a common word of English: names no look by itself. */
 bool kiln_lexicon_common(const struct kiln_lexicon *lexicon, uint64_t form);
 

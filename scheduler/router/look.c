@@ -1,8 +1,5 @@
 /* look.c - whether a phrase in a prompt asks for a look or names a thing. */
-#include <string.h>
-
 #include "scheduler/router/index.h"
-#include "scheduler/router/word_lists.h"
 #include "schemas/words/marks.h"
 
 /* How much a single word looks like asking for a look, thousandths. */
@@ -15,36 +12,7 @@ enum {
     PLACED = 300,
     THING = KILN_THING
 };
-
-/* The classes of the token at i if it is in the clause, else 0. */
-static unsigned classes_at(const struct kiln_router_reader *reader, size_t i, uint32_t clause)
-{
-    if (i >= reader->tokens.count || reader->tokens.at[i].clause != clause)
-        return 0;
-    return kiln_lexicon_classes(reader->router->lexicon, reader->tokens.at[i].form);
-}
-
-/* By their letters, which is quicker than by their hashes. */
-static inline bool is_any(const struct kiln_router_reader *reader, size_t i,
-                          const char *const *words, size_t count)
-{
-    if (i >= reader->tokens.count)
-        return false;
-    const struct kiln_route_token *token = &reader->tokens.at[i];
-    const char *letters = reader->tokens.letters + token->text;
-    const size_t len = token->length;
-    for (size_t w = 0; w < count; w++)
-        if (letters[0] == words[w][0] && len == strlen(words[w]) &&
-            memcmp(letters, words[w], len) == 0)
-            return true;
-    return false;
-}
-#define IS_ANY(reader, i, words) is_any(reader, i, words, sizeof(words) / sizeof *(words))
-
-static inline bool is_word(const struct kiln_router_reader *reader, size_t i, const char *word)
-{
-    return is_any(reader, i, &word, 1);
-}
+#define LIKENESS_WORDS 9 /* between what opens a likeness and the look */
 
 /* Of words that a clause may hold beside a look: "please make it watercolor". */
 #define SAY_NOTHING                                                                                \
@@ -64,12 +32,6 @@ static bool alone(const struct kiln_router_reader *reader, struct kiln_span span
         if (!(classes_at(reader, to, clause) & SAY_NOTHING))
             return false;
     return true;
-}
-
-static bool is_article(const struct kiln_router_reader *reader, size_t i)
-{
-    static const char *const articles[] = {"a", "an", "the"};
-    return IS_ANY(reader, i, articles);
 }
 
 /* Whether the word stands before the span, or before its article. */
@@ -100,12 +62,13 @@ static bool is_likened_to(const struct kiln_router_reader *reader, struct kiln_s
                              IS_ANY(reader, at - 1, between));
          back++) {
         at--;
-        if (IS_ANY(reader, at, likened))
+        if ((classes_at(reader, at, clause) & KILN_WORD_LIKENING) && IS_ANY(reader, at, likened))
             return true;
     }
     if (at == 0 || reader->tokens.at[at - 1].clause != clause)
         return false;
-    return IS_ANY(reader, at - 1, likened) ||
+    return ((classes_at(reader, at - 1, clause) & KILN_WORD_LIKENING) &&
+            IS_ANY(reader, at - 1, likened)) ||
            (span.from > 1 && IS_ANY(reader, span.from - 1, objects) &&
             IS_ANY(reader, span.from - 2, makes));
 }
@@ -114,18 +77,20 @@ static bool is_likened_to(const struct kiln_router_reader *reader, struct kiln_s
 static bool is_in_some(const struct kiln_router_reader *reader, struct kiln_span span,
                        uint32_t clause)
 {
+    static const char *const soils[] = {"heavy", "wet", "deep", "red", "sticky", "thick", "dried"};
     const struct kiln_route_token *at = reader->tokens.at;
     if (span.from < 2 || !is_word(reader, span.from - 2, "in") ||
         at[span.from - 2].clause != clause ||
-        (classes_at(reader, span.from - 1, clause) & (KILN_WORD_SMALL | KILN_WORD_PLACE)))
+        (classes_at(reader, span.from - 1, clause) & (KILN_WORD_SMALL | KILN_WORD_PLACE)) ||
+        IS_ANY(reader, span.from - 1, soils))
         return false;
     return span.to == reader->tokens.count || at[span.to].clause != clause ||
            at[span.to].mark != at[span.from].mark;
 }
 
 /* "Drawn with neon", "a fox made from clay". */
-static bool is_made_with(const struct kiln_router_reader *reader, struct kiln_span span,
-                         uint32_t clause)
+bool kiln_router_is_made_with(const struct kiln_router_reader *reader, struct kiln_span span,
+                              uint32_t clause)
 {
     static const char *const with[] = {"with", "from", "by", "using", "through", "into"};
     const size_t last =
@@ -180,8 +145,8 @@ static bool is_showing(const struct kiln_router_reader *reader, struct kiln_span
 
 /* "Make a fox and a star a sticker", "make a fox with the sea behind a sticker": behind what it
  * orders.  "Make a fox and a sticker" is no such thing. */
-static bool is_made_one(const struct kiln_router_reader *reader, struct kiln_span span,
-                        uint32_t clause)
+bool kiln_router_is_made_one(const struct kiln_router_reader *reader, struct kiln_span span,
+                             uint32_t clause)
 {
     const struct kiln_route_token *at = reader->tokens.at;
     if (span.from < 3 ||
@@ -241,17 +206,17 @@ static bool refers(const struct kiln_router_reader *reader, size_t i)
 
 void kiln_router_find_orders(struct kiln_router_reader *reader)
 {
-    static const char *const orders[] = {"make",  "turn", "draw", "convert", "transform", "change",
-                                         "paint", "show", "do",   "render",  "put",       "sketch"};
     reader->order = SIZE_MAX;
     reader->referral = 0;
     for (size_t i = 0; i < reader->tokens.count; i++) {
-        if (reader->tokens.at[i].mark != KILN_MARK_NONE)
+        const struct kiln_route_token *token = &reader->tokens.at[i];
+        if (token->mark != KILN_MARK_NONE)
             continue;
-        if (reader->order != SIZE_MAX && refers(reader, i))
-            reader->referral = i;
-        else if (reader->order == SIZE_MAX && IS_ANY(reader, i, orders))
+        if (reader->order == SIZE_MAX && (token->classes & KILN_WORD_ORDER))
             reader->order = i;
+        else if (reader->order != SIZE_MAX && (token->classes & KILN_WORD_LIKENING) &&
+                 refers(reader, i))
+            reader->referral = i;
     }
 }
 
@@ -261,51 +226,6 @@ static bool is_referred_to(const struct kiln_router_reader *reader, struct kiln_
                            uint32_t clause)
 {
     return reader->referral >= span.to && reader->tokens.at[reader->referral].clause != clause;
-}
-
-/* "A shop with a neon sign in its window", "a fridge with a sticker of a banana on it": a part of
- * the scene, even if a trigger names it. */
-static bool is_part_of_scene(const struct kiln_router_reader *reader, struct kiln_span span,
-                             uint32_t clause)
-{
-    static const char *const owners[] = {"its", "the", "her", "his", "their"};
-    size_t at = span.to;
-    if (span.from < 2 || !is_article(reader, span.from - 1) ||
-        !is_word(reader, span.from - 2, "with"))
-        return false;
-    if (is_word(reader, at, "of") && is_article(reader, at + 1))
-        at += 3;
-    if (!(classes_at(reader, at, clause) & KILN_WORD_PLACE) && !is_word(reader, at, "over"))
-        return false;
-    if (at > span.to && is_word(reader, at + 1, "it"))
-        return true;
-    return IS_ANY(reader, at + 1, owners) &&
-           (classes_at(reader, at + 2, clause) & KILN_WORD_FIXTURE);
-}
-
-/* "Under a neon tube": the place of something. */
-static bool is_beside(const struct kiln_router_reader *reader, struct kiln_span span,
-                      uint32_t clause)
-{
-    static const char *const places[] = {"under", "beside", "behind",
-                                         "near",  "below",  "underneath"};
-    return span.from > 1 && is_article(reader, span.from - 1) &&
-           reader->tokens.at[span.from - 2].clause == clause &&
-           IS_ANY(reader, span.from - 2, places) && !is_made_one(reader, span, clause) &&
-           !(classes_at(reader, span.to, clause) & KILN_WORD_LOOK) &&
-           !(classes_at(reader, span.to - 1, clause) & KILN_WORD_LOOK);
-}
-
-/* "Holding a sticker", "carries her watercolors": what is traded, carried or lost is a thing. */
-static bool is_traded(const struct kiln_router_reader *reader, struct kiln_span span,
-                      uint32_t clause)
-{
-    static const char *const owners[] = {"her", "his", "their", "its", "my", "some"};
-    const size_t at = span.from > 0 && (is_article(reader, span.from - 1) ||
-                                        IS_ANY(reader, span.from - 1, owners))
-                          ? span.from - 1
-                          : span.from;
-    return at > 0 && (classes_at(reader, at - 1, clause) & KILN_WORD_TRADING);
 }
 
 /* "A clay fox", "a clay purple heart". */
@@ -341,11 +261,11 @@ static bool is_happening(const struct kiln_router_reader *reader, struct kiln_sp
                  {"were", NULL, "ing"},    {"has", NULL, "ed"},      {"have", NULL, "ed"},
                  {"had", NULL, "ed"},      {"just", NULL, "ed"},     {"newly", NULL, "ed"},
                  {"freshly", NULL, "hed"}, {"recently", NULL, "ed"}, {NULL, "egg", "hing"},
-                 {NULL, "eggs", "hing"},   {NULL, "chick", "hed"},   {NULL, "chicks", "hed"},
-                 {NULL, "out", "hed"},     {NULL, "out", "hing"},    {NULL, "a", "hed"},
-                 {NULL, "a", "hing"},      {NULL, "her", "ing"},     {NULL, "his", "ing"},
-                 {NULL, "its", "ing"},     {NULL, "their", "ing"},   {NULL, "by", "ed"},
-                 {NULL, "from", "ed"},     {NULL, "from", "ing"}};
+                 {NULL, "egg", "hed"},     {NULL, "eggs", "hing"},   {NULL, "chick", "hed"},
+                 {NULL, "chicks", "hed"},  {NULL, "out", "hed"},     {NULL, "out", "hing"},
+                 {NULL, "a", "hed"},       {NULL, "a", "hing"},      {NULL, "her", "ing"},
+                 {NULL, "his", "ing"},     {NULL, "its", "ing"},     {NULL, "their", "ing"},
+                 {NULL, "by", "ed"},       {NULL, "from", "ed"},     {NULL, "from", "ing"}};
     const struct kiln_route_token *token = &reader->tokens.at[span.from];
     const char *text = reader->tokens.letters + token->text;
     if (token->length < 3 || (memcmp(text + token->length - 2, "ed", 2) != 0 &&
@@ -356,11 +276,118 @@ static bool is_happening(const struct kiln_router_reader *reader, struct kiln_sp
         const bool there = verbs[i].before ? is_word(reader, span.from - 1, verbs[i].before)
                                            : is_word(reader, next, verbs[i].after) &&
                                                  !is_word(reader, next + 1, "hand");
-        if (there && token->length > len &&
+        if (there && token->length > len && text[0] != 'c' && /* "crosshatching a fox" */
             memcmp(text + token->length - len, verbs[i].ending, len) == 0)
             return true;
     }
     return false;
+}
+
+/* Whether a word of the list stands in the clause within so many words in front of i. */
+static bool is_before(const struct kiln_router_reader *reader, size_t i, unsigned within,
+                      uint32_t clause, const char *word)
+{
+    for (unsigned back = 0; i-- > 0 && back < within && reader->tokens.at[i].clause == clause;
+         back++)
+        if (is_word(reader, i, word))
+            return true;
+    return false;
+}
+
+/* Whether the words from i on begin to say what it shall be like: "as if", "the way they", "you
+ * would find", "like something", "straight out of". */
+static bool opens_likeness(const struct kiln_router_reader *reader, size_t i, uint32_t clause)
+{
+    static const char *const alone[] = {"like",          "think",     "reminiscent", "evoking",
+                                        "resembling",    "mimicking", "imitating",   "emulating",
+                                        "channeling",    "straight",  "homage",      "tribute",
+                                        "reminding",     "remind",    "recalling",   "copying",
+                                        "approximating", "echoing",   "style"};
+    static const char *const seen[] = {"if",    "though", "tho",  "seen", "found",
+                                       "drawn", "done",   "made", "used", "printed",
+                                       "one",   "on",     "in"};
+    static const char *const sees[] = {"see",  "find",   "get",   "buy",  "spot", "stick",   "slap",
+                                       "peel", "found",  "play",  "come", "hang", "collect", "put",
+                                       "meet", "expect", "print", "draw", "make"};
+    static const char *const who[] = {"you", "one", "we", "used", "might", "could", "would"};
+    static const char *const whence[] = {"torn",    "ripped",  "lifted", "taken",    "cut",
+                                         "clipped", "scanned", "copied", "fresh",    "belongs",
+                                         "belong",  "pulled",  "stolen", "borrowed", "screenshot"};
+    static const char *const from[] = {"from", "off", "out", "in", "on"};
+    if (IS_ANY(reader, i, alone))
+        return true;
+    if (is_word(reader, i, "as"))
+        return IS_ANY(reader, i + 1, seen);
+    if (is_word(reader, i, "way"))
+        return is_before(reader, i, 1, clause, "the");
+    if (IS_ANY(reader, i, whence))
+        return IS_ANY(reader, i + 1, from);
+    if (!IS_ANY(reader, i, sees))
+        return false;
+    for (unsigned back = 0; i-- > 0 && back < 3 && reader->tokens.at[i].clause == clause; back++)
+        if (IS_ANY(reader, i, who))
+            return true;
+    return false;
+}
+
+/* "Like something off a SNES cartridge", "the way portraits are cut on a banknote", "old Famicom
+ * days, that kind of vibe": what it shall be like, with any words between but those that put other
+ * things into the scene. */
+static bool is_in_likeness(const struct kiln_router_reader *reader, struct kiln_span span,
+                           uint32_t clause)
+{
+    for (size_t at = span.from, back = 0; at-- > 0 && back < LIKENESS_WORDS; back++) {
+        const unsigned classes = classes_at(reader, at, clause);
+        if (reader->tokens.at[at].clause != clause || (classes & KILN_WORD_BESIDE))
+            break;
+        if ((classes & KILN_WORD_LIKENING) && opens_likeness(reader, at, clause))
+            return true;
+    }
+    for (size_t at = span.to; at < span.to + 3; at++) {
+        const unsigned classes = classes_at(reader, at, clause);
+        if (at >= reader->tokens.count || reader->tokens.at[at].clause != clause ||
+            (classes & (KILN_WORD_BESIDE | KILN_WORD_PLACE)))
+            break;
+        if (classes & KILN_WORD_MOOD)
+            return true;
+    }
+    return false;
+}
+
+static bool is_a_name(const struct kiln_phrase *phrase)
+{
+    return phrase->bare && phrase->text[0] >= 'A' && phrase->text[0] <= 'Z';
+}
+
+/* "Swap the hatching for neon": behind what is denied. */
+static bool is_contrasted(const struct kiln_router_reader *reader, struct kiln_span span,
+                          uint32_t clause)
+{
+    static const char *const links[] = {"for", "with", "but", "so", "to", "just", "only", "by"};
+    size_t at = span.from;
+    if (at > 0 && is_article(reader, at - 1))
+        at--;
+    return at > 1 && IS_ANY(reader, at - 1, links) && reader->tokens.at[at - 2].clause == clause &&
+           reader->tokens.at[at - 2].mark == KILN_MARK_NEGATED;
+}
+
+/* The name of a game, a console or a maker, which the lexicon writes with a capital and a question
+ * mark: "Game Boy cat", "a ship from Space Invaders", but not "a Game Boy on a table". */
+static bool names_a_source(const struct kiln_router_reader *reader,
+                           const struct kiln_phrase *phrase, struct kiln_span span, uint32_t clause)
+{
+    static const char *const from[] = {"from", "off", "of", "by", "after", "via", "type"};
+    const unsigned next = classes_at(reader, span.to, clause);
+    if (!is_a_name(phrase) || span.to - span.from > phrase->count)
+        return false;
+    const bool ends =
+        span.to >= reader->tokens.count || reader->tokens.at[span.to].clause != clause;
+    if (ends)
+        return span.from > 0 && reader->tokens.at[span.from - 1].clause == clause &&
+               (IS_ANY(reader, span.from - 1, from) ||
+                (span.from > 1 && is_article(reader, span.from - 1) &&
+                 IS_ANY(reader, span.from - 2, from)));
+    return !(next & (KILN_WORD_PLACE | KILN_WORD_SMALL | KILN_WORD_DEVICE));
 }
 
 /* Whether what stands around the phrase says that it is a look.  "Of" behind it does, and of a
@@ -373,17 +400,21 @@ static bool is_asked_for(const struct kiln_router_reader *reader, const struct k
            !is_word(reader, span.to + 1, "an"))) ||
         reader->tokens.at[span.to - 1].likened || alone(reader, span, clause) ||
         is_of_material(reader, span, clause) || is_turned_into(reader, span, clause) ||
-        is_each(reader, span, clause) || is_made_one(reader, span, clause) ||
+        is_each(reader, span, clause) || kiln_router_is_made_one(reader, span, clause) ||
         is_wanted(reader, span, clause) || is_showing(reader, span) ||
-        is_referred_to(reader, span, clause))
+        is_referred_to(reader, span, clause) || is_contrasted(reader, span, clause) ||
+        names_a_source(reader, phrase, span, clause))
         return true;
+    static const char *const sides[] = {"front", "top", "side", "back", "edge", "corner"};
     /* "In Tokyo with many signs" is no look. */
     const bool loose = phrase->bare && span.to - span.from > phrase->count;
-    return span.from > 0 && reader->tokens.at[span.from - 1].clause == clause &&
-           (((is_word(reader, span.from - 1, "in") || is_word(reader, span.from - 1, "of")) &&
-             !loose) ||
-            is_likened_to(reader, span, clause) || is_made_with(reader, span, clause) ||
-            is_in_some(reader, span, clause));
+    return (span.from > 0 && reader->tokens.at[span.from - 1].clause == clause &&
+            (((is_word(reader, span.from - 1, "in") ||
+               (is_word(reader, span.from - 1, "of") && !IS_ANY(reader, span.from - 2, sides))) &&
+              !loose) ||
+             is_likened_to(reader, span, clause) ||
+             kiln_router_is_made_with(reader, span, clause) || is_in_some(reader, span, clause))) ||
+           is_in_likeness(reader, span, clause);
 }
 
 /* "The water colors of the sea", but not "in the watercolors of the old masters"; and "the water
@@ -393,7 +424,8 @@ static bool is_a_property(const struct kiln_router_reader *reader, const struct 
 {
     if (kiln_phrase_is_compound(reader->router, phrase) && is_word(reader, span.from - 1, "the") &&
         (is_word(reader, span.to, "is") || is_word(reader, span.to, "was") ||
-         is_word(reader, span.to, "turns")))
+         is_word(reader, span.to, "turns") || is_word(reader, span.to, "at") ||
+         is_word(reader, span.to, "near")))
         return true;
     return span.from > 0 && is_word(reader, span.from - 1, "the") &&
            is_word(reader, span.to, "of") && is_word(reader, span.to + 1, "the") &&
@@ -402,25 +434,62 @@ static bool is_a_property(const struct kiln_router_reader *reader, const struct 
               is_word(reader, span.from - 2, "as")));
 }
 
+/* "A cat sticker on a black background": that is where looks are. */
+static bool is_on_paper(const struct kiln_router_reader *reader, struct kiln_span span,
+                        uint32_t clause)
+{
+    static const char *const papers[] = {"background", "backdrop", "canvas",
+                                         "white",      "black",    "backing"};
+    for (size_t at = span.to, ahead = 0; ahead < 5; at++, ahead++) {
+        if (at >= reader->tokens.count || reader->tokens.at[at].clause != clause)
+            return false;
+        if (IS_ANY(reader, at, papers))
+            return is_word(reader, span.to, "on");
+    }
+    return false;
+}
+
+/* "A pen and ink book cover". */
+static bool is_book_cover(const struct kiln_router_reader *reader, size_t i)
+{
+    static const char *const prints[] = {"cover", "illustration", "plate", "page", "art"};
+    return is_word(reader, i, "book") && IS_ANY(reader, i + 1, prints);
+}
+
+/* "A hatched pot" is drawn so, "a clay pot" is none. */
+static bool is_done_to(const struct kiln_router_reader *reader, size_t i)
+{
+    static const char *const looks[] = {"hatched", "crosshatched", "pixelated", "pixellated",
+                                        "pixelized"};
+    return IS_ANY(reader, i, looks);
+}
+
+/* "Neon running shoes" are neon shoes. */
+static size_t kind_behind(const struct kiln_router_reader *reader, size_t i, uint32_t clause)
+{
+    static const char *const uses[] = {"running", "tennis", "cycling", "safety", "football"};
+    return IS_ANY(reader, i, uses) && classes_at(reader, i + 1, clause) ? i + 1 : i;
+}
+
 static uint16_t look(const struct kiln_router_reader *reader, const struct kiln_phrase *phrase,
                      struct kiln_span span)
 {
     const struct kiln_route_token *at = reader->tokens.at;
     const uint32_t clause = at[span.from].clause;
-    const unsigned next = classes_at(reader, span.to, clause);
+    const unsigned next = classes_at(reader, kind_behind(reader, span.to, clause), clause);
     const bool follows = span.from > 0 && at[span.from - 1].clause == clause;
     const bool known = kiln_lexicon_known(reader->router->lexicon, phrase->forms[0]);
     if (phrase->count == 1 && !known) /* a word made up for this LoRA */
         return KILN_LOOK;
-    if ((next & KILN_WORD_THING) ||
-        (follows && (is_traded(reader, span, clause) || is_beside(reader, span, clause) ||
-                     is_part_of_scene(reader, span, clause))))
+    if (((next & KILN_WORD_THING) && !is_done_to(reader, span.to - 1) &&
+         !(is_a_name(phrase) && is_word(reader, span.to, "set")) &&
+         !is_book_cover(reader, span.to)) ||
+        kiln_router_is_in_scene(reader, span, clause))
         return is_showing(reader, span) || (!phrase->bare && is_referred_to(reader, span, clause))
                    ? KILN_LOOK
                    : THING;
-    if (follows && is_word(reader, span.from - 1, "of") && span.from > 1 &&
-        (classes_at(reader, span.from - 2, clause) & KILN_WORD_CONTAINER) &&
-        !(is_word(reader, span.from - 2, "piece") && names_a_look(reader, span, clause)))
+    if (follows && kiln_router_is_contained(reader, span, clause) &&
+        !names_a_look(reader, span, clause))
         return THING;
     if ((phrase->count == 1 && is_happening(reader, span, clause)) ||
         (follows && is_a_property(reader, phrase, span)))
@@ -429,7 +498,7 @@ static uint16_t look(const struct kiln_router_reader *reader, const struct kiln_
         return KILN_LOOK;
     if (!follows)
         return FRONT;
-    if (next & KILN_WORD_PLACE)
+    if ((next & KILN_WORD_PLACE) && !is_on_paper(reader, span, clause))
         return PLACED;
     if (follows_word(reader, span, "but")) /* "not clay but a sticker" */
         return KILN_LOOK;
@@ -445,7 +514,8 @@ void kiln_router_judge(const struct kiln_router_reader *reader, bool part, struc
     const struct kiln_phrase *phrase = &reader->router->phrases[hit->phrase];
     const uint32_t clause = reader->tokens.at[hit->span.from].clause;
     hit->look = look(reader, phrase, hit->span);
-    hit->scene = hit->look == THING && is_part_of_scene(reader, hit->span, clause);
+    hit->scene =
+        hit->look == THING && hit->exact && kiln_router_is_in_scene(reader, hit->span, clause);
     if (part && hit->look == KILN_LOOK && !is_asked_for(reader, phrase, hit->span, clause))
         hit->look = PLACED; /* "black ink spilled" is no black ink illustration */
     hit->certain = hit->look == KILN_LOOK && (phrase->count == 1 || !phrase->bare ||

@@ -114,7 +114,7 @@ static uint16_t around(const struct kiln_route_tokens *tokens, const struct pres
         (found < phrase->count && (turned || content < 2 || share < KILN_PART_LEAST)))
         return 0;
     *ret = (struct kiln_span){(uint32_t)from, (uint32_t)to + 1};
-    *ret_part = found < phrase->count && share >= NEARLY;
+    *ret_part = found < phrase->count || (turned && to - from + 1 > phrase->count);
     return (uint16_t)(to - from + 1 > phrase->count ? share * LOOSE / 1000 : share);
 }
 
@@ -183,7 +183,8 @@ static void find(struct kiln_router_reader *reader)
             if (kiln_router_word_for_word(tokens, i, phrase, &hit.span, &guessed)) {
                 hit.exact = !guessed;
                 hit.share = guessed ? LOOSE : 1000;
-            } else if (phrase->count > 1 && !kiln_phrase_is_compound(router, phrase)) {
+            } else if (phrase->count > 1 && !kiln_phrase_is_compound(router, phrase) &&
+                       (phrase->text[0] < '0' || phrase->text[0] > '9')) {
                 hit.share = around(tokens, &present, i, phrase, &hit.span, &part);
             }
             if (hit.share == 0 || reader->hit_count == KILN_HITS_MAX || often(reader, p->phrase))

@@ -36,7 +36,7 @@
 #define KILN_ROUTER_PROSE_MAX 2000 /* bytes of an example, or read of a description */
 #define KILN_ROUTER_REASON_MAX KILN_ROUTE_MAX /* bytes */
 #define KILN_ROUTER_SHOWN 8                   /* candidates that a route explains */
-#define KILN_ROUTER_ID 8 /* raised when the same line and version may give another answer */
+#define KILN_ROUTER_ID 9 /* raised when the same line and version may give another answer */
 
 enum kiln_lora_category {
     KILN_LORA_STYLE,

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "scheduler/router/index.h"
+#include "scheduler/router/learn.h"
 #include "scheduler/router/weights.h"
 #include "schemas/room.h"
 #include "schemas/words/marks.h"
@@ -19,6 +20,20 @@ const struct kiln_router_weights kiln_router_weights = {
 int kiln_router_p(int z)
 {
     return (int)lround(1000 / (1 + exp(-z / 1000.0)));
+}
+
+static double logit(double p)
+{
+    return log(p / (1 - p));
+}
+
+int kiln_learn_bias(struct kiln_ratings lora, struct kiln_ratings pool)
+{
+    const double most = KILN_LEARN_MOST / 1000.0, rated = (double)lora.rated;
+    const double mean = ((double)pool.liked + 1) / ((double)pool.rated + 2);
+    const double own = (KILN_LEARN_PRIOR * mean + (double)lora.liked) / (KILN_LEARN_PRIOR + rated);
+    const double difference = fmin(fmax(logit(own) - logit(mean), -most), most);
+    return (int)lround(1000 * difference * rated / (rated + KILN_LEARN_HALF));
 }
 
 static bool is_between(char c)

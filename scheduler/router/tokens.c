@@ -27,6 +27,21 @@ static void simplify(char *text, size_t len)
     }
 }
 
+/* "Néon" is "neon": letters of Western Europe without their marks. */
+static size_t without_accents(char *text, size_t len)
+{
+    static const char plain[] = "aaaaaa ceeeeiiii nooooo ouuuuy y"; /* U+00E0 ... U+00FF */
+    size_t to = 0;
+    for (size_t i = 0; i < len; i++) {
+        const unsigned char c = (unsigned char)text[i];
+        const unsigned char next = i + 1 < len ? (unsigned char)text[i + 1] : 0;
+        const char letter = c == 0xc3 && next >= 0xa0 ? plain[next - 0xa0] : ' ';
+        text[to++] = letter == ' ' ? text[i] : letter;
+        i += letter != ' ';
+    }
+    return to;
+}
+
 static bool ends(const char *word, size_t len, const char *with)
 {
     const size_t tail = strlen(with);
@@ -239,8 +254,10 @@ int kiln_route_tokens_add(struct kiln_route_tokens *tokens, const char *text, si
     int rc = kiln_words_fold(text, len, &folded, &len, err);
     if (rc)
         return rc;
-    if (!kiln_utf8_ascii(folded, len))
+    if (!kiln_utf8_ascii(folded, len)) {
         simplify(folded, len);
+        len = without_accents(folded, len);
+    }
     if (len + 1 > tokens->marks_room) {
         free(tokens->marks);
         tokens->marks = malloc(len + 1);

@@ -1,7 +1,8 @@
 /* tokens.h - a text as the words that the router compares.
  *
- * Folded (schemas/words), hyphens and underscores split, traditional Chinese as simplified, British
- * spelling as American, without the plural's s.  Scripts without spaces give pairs of characters.
+ * Folded (schemas/words), hyphens and underscores split, without the accents of Western Europe,
+ * traditional Chinese as simplified, British spelling as American, without the plural's s.  Scripts
+ * without spaces give pairs of characters.
  */
 #ifndef KILN_ROUTER_TOKENS_H
 #define KILN_ROUTER_TOKENS_H
@@ -16,6 +17,7 @@ struct kiln_route_token {
     uint64_t form; /* hash of the word without plural */
     uint64_t stem; /* of the word without -ing and -ed too */
     uint32_t clause;
+    uint32_t classes; /* enum kiln_word_class, when the prompt is read */
     uint8_t mark;   /* enum kiln_mark */
     uint8_t length; /* letters of a plain word of a-z, else 0 */
     bool guessed;   /* a misspelling: form is the word that was probably meant */

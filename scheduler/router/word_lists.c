@@ -32,16 +32,19 @@ const struct kiln_word_list kiln_word_lists[] = {
      "wholesaler "
      "brick pit soil pigeon worm tablet roof mug cup vase frame tray lobby hotel label sock hat "
      "jumper blanket cushion gas atom palette easel bowl jug urn tetra jacket hoodie sneakers "
-     "highlighter collie"},
+     "highlighter vest shoes shoe trainers jersey gloves glove leggings bikini coat laces wig ball "
+     "machine collie pad bag microchip chip processor microcontroller pencils easels lid "
+     "aquarium repairman removal remover scraper vendor merchant stall"},
     {KILN_WORD_CONTAINER,
      "box set pile pack packet jar tube sheet stack bag bucket crate drawer lump "
-     "roll bottle shelf tin can glass cup bowl plate piece"},
+     "roll bottle shelf tin can glass cup bowl plate piece tub brick barrel barge truck lorry "
+     "wheelbarrow sack chunk slab block ball tray pot pool puddle full handful cloud drop stain"},
     {KILN_WORD_PLACE, "on at under beside behind in inside near next between above below"},
     {KILN_WORD_MAKING, "drawn drawing painted painting rendered made done created depicted "
                        "illustrated executed shown "
                        "styled portrayed designed sketched crafted built formed shaped sculpted "
                        "modeled molded traced "
-                       "shaded constructed "
+                       "shaded constructed sculpt "
                        "turn turned convert converted transform transformed reimagined "
                        "reinterpreted redone redrawn remade "
                        "reworked translated treated handled finished realized"},
@@ -54,33 +57,73 @@ const struct kiln_word_list kiln_word_lists[] = {
                        "paint turn them wanted"},
     {KILN_WORD_TRADING,
      "sell selling sold buy buying bought collect collecting collected hold holding held carry "
-     "carrying eat eating wear wearing steal stealing find finding lost"},
+     "carrying eat eating wear wearing steal stealing find finding lost putting placing hanging "
+     "repair fix fixes mend mending changing installing mining digging pouring fixing repairing "
+     "cleaning scraping packing spilling opening"},
     {KILN_WORD_MATERIAL, "clay dough pixel sprite"},
-    {KILN_WORD_FIGURE, "figure character creature animal monster robot dragon unicorn dinosaur "
-                       "alien ghost witch wizard knight "
-                       "pirate princess prince king queen hero man woman boy girl child baby lady "
-                       "fox cat kitten dog puppy bird "
-                       "owl duck hen chicken rooster goose swan penguin parrot eagle horse pony "
-                       "donkey cow calf pig piglet sheep "
-                       "lamb goat rabbit bunny hare mouse rat hamster squirrel hedgehog badger "
-                       "bear panda koala tiger lion wolf "
-                       "deer elephant giraffe zebra hippo rhino monkey ape gorilla kangaroo camel "
-                       "snake lizard frog toad turtle "
-                       "tortoise crocodile fish shark whale dolphin octopus crab snail bee "
-                       "butterfly ladybug spider ant face "
-                       "head hand heart star moon sun circle square triangle rectangle diamond "
-                       "hexagon pentagon ring disc arrow "
-                       "rhombus oval crescent hoop trapezoid letter "
-                       "cross flower blossom rose tree mushroom apple banana cherry strawberry"},
+    {KILN_WORD_FIGURE,
+     "figure character creature animal monster robot dragon unicorn dinosaur "
+     "alien ghost witch wizard knight "
+     "pirate princess prince king queen hero man woman boy girl child baby lady "
+     "fox cat kitten dog puppy bird "
+     "owl duck hen chicken rooster goose swan penguin parrot eagle horse pony "
+     "donkey cow calf pig piglet sheep "
+     "lamb goat rabbit bunny hare mouse rat hamster squirrel hedgehog badger "
+     "bear panda koala tiger lion wolf "
+     "deer elephant giraffe zebra hippo rhino monkey ape gorilla kangaroo camel "
+     "snake lizard frog toad turtle "
+     "tortoise crocodile fish shark whale dolphin octopus crab snail bee "
+     "butterfly ladybug spider ant "
+     "heart star moon sun circle square triangle rectangle diamond "
+     "hexagon pentagon ring disc arrow "
+     "rhombus oval crescent hoop trapezoid letter "
+     "cross flower blossom rose tree mushroom apple banana cherry strawberry chick caveman sloth "
+     "otter beaver seal walrus moose reindeer bat bug caterpillar worm snowman "
+     "train tractor car truck bus boat ship rocket plane teddy bunny puppet "
+     "mermaid fairy elf troll gnome ogre monkey llama alpaca yak ox bull ram "
+     "goldfish jellyfish starfish squid lobster shrimp peacock flamingo toucan "
+     "pigeon crow raven robin sparrow cactus sunflower tulip daisy pumpkin "
+     "carrot pear lemon orange pineapple cupcake donut cookie pizza burger "
+     "astronaut cowboy sailor chef clown ninja plus shape blob family hen "
+     "armadillo porcupine meerkat lemur gecko chameleon dachshund corgi poodle"},
     {KILN_WORD_TINT,
      "red blue green yellow orange purple pink brown black white gray cyan magenta turquoise "
      "violet "
      "crimson teal indigo gold golden silver beige maroon scarlet navy lilac tiny small little big "
      "large huge giant medium sized mid tall short round"},
-    {KILN_WORD_FIXTURE, "window door wall roof front facade entrance ceiling porch balcony"},
+    {KILN_WORD_FIXTURE,
+     "window door wall roof front facade entrance ceiling porch balcony floor carpet rug pavement "
+     "shelf table desk bench counter chair sofa windscreen hallway"},
+    {KILN_WORD_DEVICE,
+     "toy suit cleaner console controller machine cabinet cartridge fan poster player collection "
+     "plush costume "
+     "charger remote joystick gamepad headquarters executive employee stock store convention "
+     "lying standing sitting leaning plugged left forgotten lay sits lies stands"},
+    {KILN_WORD_PERSON,
+     "child kid kids boy girl man woman lady toddler baby artist painter sculptor potter teacher "
+     "pupil student grandmother grandma granny grandfather grandpa mother mum mom father dad uncle "
+     "aunt friend person people somebody someone nurse monk scribe clerk tourist cat dog hand "
+     "children men women etcher engraver writer poet judge doctor worker plumber builder farmer "
+     "gardener sister brother son daughter"},
+    {KILN_WORD_WORKING,
+     "playing play painting paints drawing draws sketching sketches modeling sculpting "
+     "kneading molding making using mixing shaping rolling squeezing squashing digging putting "
+     "sticking peeling etching engraving inking writing cleaning"},
+    {KILN_WORD_OWNABLE,
+     "album clay plasticine sticker sign decal tube pen watercolor etching engraving label lamp"},
+    {KILN_WORD_LIKENING,
+     "like think reminiscent evoking resembling mimicking imitating emulating channeling "
+     "straight homage tribute reminding remind recalling copying approximating echoing style "
+     "as way torn ripped lifted taken cut clipped scanned copied fresh belongs belong pulled "
+     "stolen borrowed screenshot see find get buy spot stick slap peel found play come hang "
+     "collect put meet expect print draw make la via look looking medium technique aesthetic"},
+    {KILN_WORD_BESIDE, "and with holding wearing above under below behind beside next near over"},
+    {KILN_WORD_MOOD,
+     "vibe energy nostalgia aesthetic feel era style look mood inspired day flavor"},
+    {KILN_WORD_ORDER, "make turn draw convert transform change paint show do render put sketch"},
     {KILN_WORD_ENGLISH,
      "anis bleu bran brio clam clod doss dost gird hoes lief loin loom nori peen penn ploy rani "
-     "ruts sens sett slat wets hatchet hatchling hatchery hatchback stickler"},
+     "ruts sens sett slat wets hatchet hatchling hatchery hatchback electrician stickler"},
     {0, NULL}};
 
 const char kiln_word_spellings[26][4][2][12] = {

@@ -17,8 +17,16 @@ enum kiln_word_class {
     KILN_WORD_TRADING = 512,  /* in front of a word: it is a thing ("a shop that sells stickers") */
     KILN_WORD_MATERIAL = 1024, /* in front of a figure: a look ("a clay fox") */
     KILN_WORD_FIGURE = 2048,
-    KILN_WORD_TINT = 4096,   /* a color or size, between the two: "a clay purple heart" */
-    KILN_WORD_FIXTURE = 8192 /* "with a neon sign in its window": a thing of the scene */
+    KILN_WORD_TINT = 4096,    /* a color or size, between the two: "a clay purple heart" */
+    KILN_WORD_FIXTURE = 8192, /* "with a neon sign in its window": a thing of the scene */
+    KILN_WORD_DEVICE = 16384, /* behind a name: a thing of that name ("a Nintendo console") */
+    KILN_WORD_PERSON = 32768, /* who does what follows ("a child playing with clay") */
+    KILN_WORD_WORKING = 65536,
+    KILN_WORD_OWNABLE = 131072,  /* "a banana with a small sticker": a thing of something */
+    KILN_WORD_LIKENING = 262144, /* may begin to say what it shall be like (look.c) */
+    KILN_WORD_BESIDE = 524288,   /* puts another thing into the scene */
+    KILN_WORD_MOOD = 1048576,    /* "old Famicom days": behind what it shall be like */
+    KILN_WORD_ORDER = 2097152    /* orders a picture: "draw" */
 };
 
 struct kiln_word_list {

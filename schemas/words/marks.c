@@ -118,8 +118,8 @@ static void mark(struct text *t, size_t from, size_t to, enum kiln_mark kind)
             t->marks[from] = (unsigned char)kind;
 }
 
-static const char *const clause_ends[] = {",",  ".",  ";",  ":",  "!",  "?",  "\n", "(", ")",
-                                          "，", "。", "、", "；", "：", "！", "？", "|", NULL};
+static const char *const clause_ends[] = {",",  ".",  ";",  ":",  "!",  "?",  "\n", "(", ")", "，",
+                                          "。", "、", "；", "：", "！", "？", "|",  "—", "–", NULL};
 
 static bool decimal_point(const struct text *t, size_t at)
 {
@@ -132,6 +132,8 @@ static bool ends_clause(const struct text *t, size_t at)
     const char c = t->at[at];
     if (!(c & 0x80) && (c == ' ' || letter(c)))
         return false;
+    if (c == '-') /* a dash */
+        return at > 0 && t->at[at - 1] == ' ' && at + 1 < t->len && t->at[at + 1] == ' ';
     return any_of(t, at, clause_ends) && !decimal_point(t, at);
 }
 
@@ -193,6 +195,23 @@ static const char *const sayings[] = {
 static const char *const sayings_cjk[] = {"写着", "寫著", "写有", "标题是", "題為", "题为",
                                           "上书", "名为", "刻着", "印着",   NULL};
 
+static size_t word_before(const struct text *t, size_t at)
+{
+    at -= at > 0;
+    while (at > 0 && letter(t->at[at - 1]))
+        at--;
+    return at;
+}
+
+/* "He says it must be clay", "my son says": no words in the picture. */
+static bool somebody_says(const struct text *t, size_t at)
+{
+    static const char *const who[] = {"he", "she", "they", "client", NULL};
+    static const char *const owners[] = {"my", "our", "his", "her", NULL};
+    const size_t from = word_before(t, at), owner = word_before(t, from);
+    return any_word(t, from, who) || (owner < from && any_word(t, owner, owners));
+}
+
 static void mark_sayings(struct text *t)
 {
     for (size_t at = next_start(t, 0); at < t->len; at = next_start(t, at + 1)) {
@@ -201,7 +220,7 @@ static void mark_sayings(struct text *t)
             said = any_of(t, at, sayings_cjk);
         else if (may_begin(&of_sayings, t, at))
             said = any_word(t, at, sayings);
-        if (!said)
+        if (!said || somebody_says(t, at))
             continue;
         size_t from = at + said;
         while (from < t->len && (t->at[from] == ' ' || t->at[from] == ':'))
@@ -219,16 +238,19 @@ static void mark_sayings(struct text *t)
 /* --- denials ---------------------------------------------------------------------------------- */
 
 static const char *const denial_phrases[] = {
-    "no need for",   "no need of",     "rather than",    "free of",     "anything but",
-    "instead of",    "sick of",        "tired of",       "fed up with", "bored of",
-    "enough of",     "leave out",      "leaving out",    "ditch the",   "drop the",
-    "lose the",      "in place of",    "devoid of",      "other than",  "apart from",
-    "aside from",    "as opposed to",  "opposed to",     "contrary to", "in lieu of",
-    "far from",      "scrap the",      "get rid of",     "rid of",      "steer clear of",
-    "stay clear of", "stay away from", "keep away from", "hold the",    "spare me",
-    "allergic to",   "weary of",       "bored with",     "enough with", "used to be",
-    "stop giving",   "stop making",    "stop doing",     "stop using",  "stop drawing",
-    "stop painting", "stop adding",    "stop it with",   "stop with",   NULL};
+    "no need for",    "no need of",     "rather than",   "free of",
+    "anything but",   "instead of",     "sick of",       "tired of",
+    "fed up with",    "bored of",       "enough of",     "leave out",
+    "leaving out",    "ditch the",      "drop the",      "lose the",
+    "in place of",    "devoid of",      "other than",    "apart from",
+    "aside from",     "as opposed to",  "opposed to",    "contrary to",
+    "in lieu of",     "far from",       "scrap the",     "get rid of",
+    "rid of",         "steer clear of", "stay clear of", "stay away from",
+    "keep away from", "hold the",       "spare me",      "allergic to",
+    "weary of",       "bored with",     "enough with",   "used to be",
+    "stop giving",    "stop making",    "stop doing",    "stop using",
+    "stop drawing",   "stop painting",  "ruled out",     "stop adding",
+    "stop it with",   "stop with",      "rule out",      NULL};
 static const char *const denial_words[] = {
     "not",      "no",      "without",  "never",      "avoid",  "avoiding", "except",   "neither",
     "nor",      "cannot",  "excludes", "excluding",  "lacks",  "lacking",  "minus",    "non",
@@ -263,32 +285,20 @@ static const char *const swaps[] = {"replace",  "replacing", "replaces", "swap",
 static const char *const lesser[] = {"less", "fewer", NULL};
 static const char *const swap_ends[] = {"with", "for", "by", "against", NULL};
 /* Behind what is denied: "neon is not wanted". */
-static const char *const refusals[] = {"not wanted",
-                                       "not needed",
-                                       "not allowed",
-                                       "not welcome",
-                                       "not required",
-                                       "not necessary",
-                                       "not an option",
-                                       "unwanted",
-                                       "banned",
-                                       "forbidden",
-                                       "is out of the question",
-                                       "isn't wanted",
-                                       "isn't needed",
-                                       "isn't allowed",
-                                       "aren't wanted",
-                                       "aren't needed",
-                                       "aren't allowed",
+static const char *const nots[] = {"not ", "isn't ", "aren't ", NULL};
+static const char *const welcomes[] = {"wanted",   "needed",    "allowed",   "welcome",
+                                       "required", "necessary", "an option", NULL};
+static const char *const refusals[] = {"unwanted", "banned", "forbidden", "is out of the question",
                                        NULL};
 static const char *const no_denials[] = {
     "not only",          "not just",       "nothing but",        "no less than",
     "no less",           "no matter",      "not unlike",         "no doubt",
     "no other",          "nothing else",   "nothing other than", "none other than",
     "nothing less than", "more than just", "more than merely",   NULL};
-static const char *const scope_ends[] = {"but",  "nor",     "only", "just", "in",
-                                         "with", "at",      "on",   "by",   "under",
-                                         "from", "instead", "over", "near", NULL};
+static const char *const scope_ends[] = {
+    "but",   "nor",     "only", "just", "in",    "with",      "at",   "on",     "by",      "under",
+    "from",  "instead", "over", "near", "i",     "i'd",       "i’d",  "go for", "give me", "please",
+    "let's", "we",      "you",  "try",  "do it", "it should", "want", "so",     "then",    NULL};
 static const char *const small_words[] = {"a",   "or",   "and",  "an", "the", "any",
                                           "of",  "be",   "to",   "it", "is",  "at",
                                           "all", "make", "like", "me", "us",  NULL};
@@ -353,10 +363,17 @@ static size_t swap_end(const struct text *t, size_t at)
 /* "Less neon, more clay": up to the comma or "and" before "more". */
 static size_t lessened(const struct text *t, size_t at)
 {
-    static const char *const more[] = {", more", "; more", " and more", " but more", NULL};
+    static const char *const more[] = {", more",  "; more",   " and more", " but more",
+                                       " please", ", please", NULL};
     const size_t cue = any_word(t, at, lesser);
     const size_t end = cue ? scope_end(t, at + cue) : at;
     return cue && end < t->len && any_word(t, end, more) ? end : 0;
+}
+
+static bool refuses(const struct text *t, size_t at)
+{
+    const size_t no = any_of(t, at, nots);
+    return (no && any_word(t, at + no, welcomes)) || any_word(t, at, refusals);
 }
 
 /* The beginning of what a refusal behind it denies: three words that say something, within the
@@ -390,6 +407,16 @@ static size_t scope_end_cjk(const struct text *t, size_t at)
     return at;
 }
 
+/* "-clay +neon": a word with a minus sign. */
+static size_t struck(const struct text *t, size_t at)
+{
+    if (at == 0 || t->at[at - 1] != '-' || (at > 1 && t->at[at - 2] != ' '))
+        return at;
+    while (at < t->len && (letter(t->at[at]) || t->at[at] == '-'))
+        at++;
+    return at;
+}
+
 /* "don't", "isn’t": behind the apostrophe. */
 static size_t short_not(const struct text *t, size_t at)
 {
@@ -404,6 +431,7 @@ static void mark_denials(struct text *t)
 {
     for (size_t at = next_start(t, 0); at < t->len; at = next_start(t, at + 1)) {
         const bool ascii = !(t->at[at] & 0x80);
+        mark(t, at, struck(t, at), KILN_MARK_NEGATED);
         const bool begins = may_begin(&of_denials, t, at);
         size_t cue = t->at[at] == 'n' ? short_not(t, at) : 0;
         if (t->marks[at] != KILN_MARK_NONE || (ascii && !begins && !cue))
@@ -413,7 +441,7 @@ static void mark_denials(struct text *t)
             at += none - 1;
             continue;
         }
-        if (begins && any_word(t, at, refusals))
+        if (begins && refuses(t, at))
             mark(t, refused(t, at), at, KILN_MARK_NEGATED);
         if (!cue && begins)
             cue = any_denial(t, at);
@@ -483,7 +511,10 @@ static bool named_as_look(const struct text *t, size_t at)
     static const char *const looks[] = {"look",      "style",     "aesthetic", "vibe",
                                         "technique", "art style", "theme",     "mood",
                                         "treatment", "finish",    "medium",    NULL};
+    static const char *const cjk[] = {"那样", "那种", "一样", "风格", "里的", NULL};
     const char *const *const parts[] = {links, owners, looks};
+    if (at < t->len && any_of(t, at, cjk))
+        return true;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         if (at >= t->len || t->at[at] != ' ')
             return false;
@@ -519,6 +550,7 @@ static void begin(void)
     add_beginnings(&of_denials, no_denials);
     add_beginnings(&of_denials, swaps);
     add_beginnings(&of_denials, refusals);
+    add_beginnings(&of_denials, nots);
     add_beginnings(&of_denials, lesser);
 }
 

@@ -54,7 +54,7 @@ static const char *place(const char *name, const char *weights)
 }
 
 #define WEIGHTS(bias, c)                                                                           \
-    "{\"embedder\": \"%s\", \"router\": 8, \"weights\": {\"bias\": " #bias                         \
+    "{\"embedder\": \"%s\", \"router\": 9, \"weights\": {\"bias\": " #bias                         \
     ", \"b\": 0, \"c\": " #c ", \"m\": 0, \"x\": -1000}}"
 #define GOOD WEIGHTS(-9000, 10000)
 
@@ -80,12 +80,12 @@ static void a_directory_that_cannot_be_used_is_refused_with_what_to_do(void **st
     refused(place("potion", NULL), "kiln bench routing --embedder potion --fit potion/kiln_router");
     refused(place("potion", "{"), "kiln_router.json, line 1");
     refused(place("potion", "{\"weights\": {}}"), "it needs \"embedder\"");
-    refused(place("potion", "{\"embedder\": \"bert-1-0\", \"router\": 8, \"weights\": {}}"),
+    refused(place("potion", "{\"embedder\": \"bert-1-0\", \"router\": 9, \"weights\": {}}"),
             "the weights are for the embedder bert-1-0, and this is static-");
     refused(place("potion", "{\"embedder\": \"%s\", \"router\": 1, \"weights\": {}}"),
-            "for router 1, and this is router 8");
+            "for router 1, and this is router 9");
     refused(
-        place("potion", "{\"embedder\": \"%s\", \"router\": 8, \"weights\": {\"bias\": -9000}}"),
+        place("potion", "{\"embedder\": \"%s\", \"router\": 9, \"weights\": {\"bias\": -9000}}"),
         "the weight b must be a whole number");
     refused(place("potion", WEIGHTS(0, 10000)), "bias is 0; it must be at most -848");
     refused(place("potion", WEIGHTS(-9000, -1)), "the weight c is -1; it must be from 0");
@@ -300,7 +300,7 @@ static void meaning_chooses_where_words_choose_nothing(void **state)
         char start[64];
         assert_string_equal(ask(&rig, "a crimson disc"), "disc");
         assert_true(rig.route.shown[0].by_meaning && rig.route.shown[0].c > 980);
-        snprintf(start, sizeof start, "{\"v\":7,\"r\":8,\"e\":\"%s\",\"p\":[[\"disc\",",
+        snprintf(start, sizeof start, "{\"v\":7,\"r\":9,\"e\":\"%s\",\"p\":[[\"disc\",",
                  kiln_embedding_model_id(rig.model));
         assert_int_equal(strncmp(rig.route.reason, start, strlen(start)), 0);
         assert_non_null(strstr(rig.route.reason, "\"meaning\"]"));

@@ -85,7 +85,7 @@ static void a_prompt_gets_its_lora_and_why(void **state)
     row_is("none", "lora_set", "");
     row_is("none", "prompt_drawn", "null");
     row_is("none", "lora_auto", "true");
-    row_is("none", "route", "{\"v\":1,\"r\":8,\"p\":[]}");
+    row_is("none", "route", "{\"v\":1,\"r\":9,\"p\":[]}");
     row_is("plain", "route", "null");
     row_is("named", "loras->0->>'sha256'", SHA);
     row_is("named", "loras->1->>'sha256'", "null");

@@ -188,7 +188,7 @@ static void an_empty_registry_chooses_nothing(void **state)
                                        &route, &err),
                      0);
     assert_int_equal(route.count, 0);
-    assert_string_equal(route.reason, "{\"v\":1,\"r\":8,\"p\":[]}");
+    assert_string_equal(route.reason, "{\"v\":1,\"r\":9,\"p\":[]}");
     assert_string_equal(route.prompt, "pixel art");
     assert_int_equal(
         kiln_router_route(reader, &(struct kiln_router_request){.prompt = "\xff"}, &route, &err),

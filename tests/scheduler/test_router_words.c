@@ -180,10 +180,48 @@ static void parts_of_the_scene(void **state)
         {"a toddler holding a sticker book", ""},
         {"a woman who carries her watercolors home", ""},
         {"a fridge with a sticker of a banana on it", ""},
+        {"a banana with a small fruit sticker", ""},
+        {"a suitcase covered in old stickers", ""},
+        {"a laptop with stickers on the lid", ""},
+        {"a diner at night, its neon sign switched off", ""},
+        {"a truck full of stickers", ""},
+        {"a box of old stickers", ""},
+        {"a man fixing a neon sign", ""},
+        {"a framed watercolor above a sofa", ""},
+        {"a child playing with clay in the yard", ""},
+        {"an old man who paints in watercolor by a lake", ""},
+        {"a dog called Pixel", ""},
+        {"a sticker of a cat on a black background", "sticker"},
         {"a fox as a neon sign in the window", "neon"},
         {"a fox with a neon sign look", "neon"},
         {"a fox with the colors of a neon sign", "neon"},
         {"a fox bent from a neon tube", "neon"},
+    };
+    expect_all(routes, sizeof routes / sizeof *routes);
+}
+
+/* What it shall be like, with words between; the names of sources, which the lexicon writes with a
+ * capital. */
+static void likenesses_and_sources(void **state)
+{
+    (void)state;
+    static const struct routed routes[] = {
+        {"a fox like something off an old Famicom cartridge", "pixel"},
+        {"a fox, the way you would see it on a Mega Drive", "pixel"},
+        {"a Game Boy fox", "pixel"},
+        {"a fox from Monkey Island", "pixel"},
+        {"Pokémon Red battle sprite of a fox", "pixel"},
+        {"eine Knetfigur, ein Fuchs", "clay"},
+        {"pâte à modeler, un renard", "clay"},
+        {"autocollant d'un renard", "sticker"},
+        {"a fox, enseigne au néon", "neon"},
+        {"a Game Boy on a table", ""},
+        {"a boy holding a Game Boy on a bus", ""},
+        {"a Nintendo console under a tv", ""},
+        {"a child who plays Tetris", ""},
+        {"a tourist in Shinjuku", ""},
+        {"an early man in a cave", ""},
+        {"a morph suit", ""},
     };
     expect_all(routes, sizeof routes / sizeof *routes);
 }
@@ -199,6 +237,13 @@ static void denials_end_at_orders(void **state)
         {"quit the pixel art, a fox", ""},
         {"less pixel art, more watercolor, a fox", "wash"},
         {"less pixel art and more watercolor, a fox", "wash"},
+        {"no pixel art, no clay - a watercolor of a fox", "wash"},
+        {"instead of watercolor I'd like pixel art, a fox", "pixel"},
+        {"swap the watercolor for clay: a fox", "clay"},
+        {"-clay -watercolor, pixel art, a fox", "pixel"},
+        {"we ruled out pixel art, a fox", ""},
+        {"my son says it must be pixel art, a fox", "pixel"},
+        {"a sign that says pixel art", ""},
     };
     expect_all(routes, sizeof routes / sizeof *routes);
 }
@@ -349,6 +394,7 @@ int main(void)
         cmocka_unit_test(ways_of_denying),
         cmocka_unit_test(what_becomes_a_sticker),
         cmocka_unit_test(parts_of_the_scene),
+        cmocka_unit_test(likenesses_and_sources),
         cmocka_unit_test(denials_end_at_orders),
         cmocka_unit_test(water_color_is_one_word),
         cmocka_unit_test(groups_make_phrases),
