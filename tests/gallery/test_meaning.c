@@ -97,8 +97,8 @@ static struct kiln_meaning_found search_in(struct kiln_meaning *m, struct kiln_m
                                            const char *text)
 {
     struct kiln_meaning_found found;
-    kiln_test_ok(kiln_meaning_find(m, s, filter, text, MOST, &rig.err), rig.err);
-    kiln_test_ok(kiln_meaning_rank(m, s, session, hits, &found, &rig.err), rig.err);
+    kiln_test_ok(
+        kiln_meaning_search(m, s, session, filter, text, MOST, hits, &found, &rig.err), rig.err);
     for (uint32_t i = 1; i < found.count; i++)
         assert_true(hits[i].score <= hits[i - 1].score);
     return found;
@@ -112,9 +112,9 @@ static struct kiln_meaning_found search(const char *text, const struct kiln_gall
 static struct kiln_meaning_found search_like(uint64_t job)
 {
     struct kiln_meaning_found found;
-    kiln_test_ok(kiln_meaning_find_like(meaning, scratch, session, &all, job, MOST, &rig.err),
+    kiln_test_ok(kiln_meaning_similar(meaning, scratch, session, &all, job, MOST, hits, &found,
+                                      &rig.err),
                  rig.err);
-    kiln_test_ok(kiln_meaning_rank(meaning, scratch, session, hits, &found, &rig.err), rig.err);
     return found;
 }
 
@@ -250,7 +250,7 @@ static void words_and_meaning_are_one_list(void **state)
     struct kiln_mixed *mixed;
     struct kiln_gallery_page page, next;
     uint32_t count_tiles;
-    kiln_test_ok(kiln_mixed_new(meaning, &mixed, &rig.err), rig.err);
+    kiln_test_ok(kiln_mixed_new(rig.stack->config, meaning, &mixed, &rig.err), rig.err);
     assert_int_equal(list(mixed, "brass lamp table", NULL, &page), 2);
     assert_true(has(2, lamp[2])); /* in both lists */
     assert_true(page.older[0] == 'm');
@@ -310,7 +310,7 @@ static void a_list_goes_on_with_older_pictures_of_its_words(void **state)
     for (int i = 0; i < KILN_MIXED_WORDS + 5; i++)
         show("a lighthouse", "0", 256);
     keep_up(meaning);
-    kiln_test_ok(kiln_mixed_new(meaning, &mixed, &rig.err), rig.err);
+    kiln_test_ok(kiln_mixed_new(rig.stack->config, meaning, &mixed, &rig.err), rig.err);
     query.cursor = cursor;
     do {
         kiln_test_ok(

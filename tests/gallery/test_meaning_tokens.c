@@ -108,10 +108,13 @@ static void load_all(void)
     assert_false(more);
 }
 
-static struct kiln_meaning_found rank(struct kiln_meaning_scratch *s)
+static struct kiln_meaning_found search(struct kiln_meaning_scratch *s, const char *text,
+                                        const struct kiln_gallery_filter *filter)
 {
     struct kiln_meaning_found found;
-    kiln_test_ok(kiln_meaning_rank(meaning, s, session, hits, &found, &rig.err), rig.err);
+    kiln_test_ok(
+        kiln_meaning_search(meaning, s, session, filter, text, MOST, hits, &found, &rig.err),
+        rig.err);
     return found;
 }
 
@@ -120,15 +123,16 @@ static void ask_tokens(const char *head, uint64_t of, const char *text, uint64_t
                        uint64_t *ret_second)
 {
     static const struct kiln_gallery_filter letters = {.pool = "letters", .show_unchecked = true};
+    struct kiln_meaning_found found;
     open_gallery("letters", head);
     for (int loads = 0; loads < 2; loads++) /* the second finds all vectors in the ledger */
         load_all();
-    kiln_test_ok(kiln_meaning_find_like(meaning, scratch, session, &letters, of, MOST, &rig.err),
-                 rig.err);
-    assert_true(rank(scratch).count > 1);
+    kiln_test_ok(
+        kiln_meaning_similar(meaning, scratch, session, &letters, of, MOST, hits, &found, &rig.err),
+        rig.err);
+    assert_true(found.count > 1);
     *ret_similar = hits[0].job;
-    kiln_test_ok(kiln_meaning_find(meaning, scratch, &letters, text, MOST, &rig.err), rig.err);
-    assert_true(rank(scratch).count > 1 && hits[0].score > 0.99f);
+    assert_true(search(scratch, text, &letters).count > 1 && hits[0].score > 0.99f);
     const bool first =
         hits[0].job == of; /* the other one may be as near: both have all that counts */
     assert_true(first || (hits[1].job == of && hits[1].score > 0.99f));
@@ -179,8 +183,7 @@ static uint64_t show_words(int from, int count)
 /* Finds that picture alone alike, with samples from before or with none yet. */
 static void assert_finds(struct kiln_meaning_scratch *s, uint64_t job)
 {
-    kiln_test_ok(kiln_meaning_find(meaning, s, &grown, ODD, MOST, &rig.err), rig.err);
-    const struct kiln_meaning_found found = rank(s);
+    const struct kiln_meaning_found found = search(s, ODD, &grown);
     assert_true(found.known && found.count > 1);
     assert_int_equal(found.near, 1);
     assert_true(hits[0].job == job && hits[0].score > 0.99f);
@@ -201,18 +204,11 @@ static void tokens_of_all_prompts_are_read_from_the_ledger(void **state)
     assert_finds(fresh, job);
     kiln_meaning_scratch_free(fresh);
 
-    /* What was found before a load is ranked after it. */
-    kiln_test_ok(kiln_meaning_find(meaning, scratch, &grown, ODD, MOST, &rig.err), rig.err);
-    load_all();
-    assert_int_equal(rank(scratch).near, 1);
-    assert_true(hits[0].job == job);
-
     /* A prompt whose tokens are missing comes last. */
     free(kiln_test_sql(rig.stack,
                        "UPDATE gallery_vector SET tokens = NULL WHERE prompt_hash ="
                        " (SELECT prompt_hash FROM image WHERE prompt = '" ODD "' LIMIT 1)"));
-    kiln_test_ok(kiln_meaning_find(meaning, scratch, &grown, ODD, MOST, &rig.err), rig.err);
-    const uint32_t count = rank(scratch).count;
+    const uint32_t count = search(scratch, ODD, &grown).count;
     assert_true(count > 1 && hits[0].job != job);
     close_gallery();
 }
@@ -225,14 +221,14 @@ static void a_search_without_the_ledger_fails(void **state)
     show_words(0, 5);
     open_gallery(grown.pool, NULL);
     load_all();
-    kiln_test_ok(kiln_meaning_find(meaning, scratch, &grown, ODD, MOST, &rig.err), rig.err);
+    assert_true(search(scratch, ODD, &grown).count > 1);
     kiln_test_kill(rig.stack, KILN_TEST_POSTGRES);
-    assert_int_equal(kiln_meaning_rank(meaning, scratch, session, hits, &found, &rig.err),
-                     KILN_UNAVAILABLE);
+    assert_int_equal(
+        kiln_meaning_search(meaning, scratch, session, &grown, ODD, MOST, hits, &found, &rig.err),
+        KILN_UNAVAILABLE);
     assert_int_equal(found.count, 0);
     kiln_test_restart(rig.stack, KILN_TEST_POSTGRES, NULL);
-    kiln_test_ok(kiln_meaning_find(meaning, scratch, &grown, ODD, MOST, &rig.err), rig.err);
-    assert_true(rank(scratch).count > 1);
+    assert_true(search(scratch, ODD, &grown).count > 1);
     close_gallery();
 }
 

@@ -179,7 +179,7 @@ int kiln_keeper_step(struct kiln_keeper *keeper, bool replaced, bool *ret_more,
         code = kiln_meaning_step(keeper->meaning, keeper->reader, keeper->writer, ret_more, err);
     if (code == 0 && !atomic_load(&keeper->mixed)) {
         struct kiln_mixed *mixed = NULL;
-        code = kiln_mixed_new(keeper->meaning, &mixed, err);
+        code = kiln_mixed_new(keeper->config, keeper->meaning, &mixed, err);
         atomic_store(&keeper->mixed, mixed);
         if (code == 0)
             atomic_store(&keeper->state, READY);

@@ -6,8 +6,8 @@
  *
  *     kiln_meaning_load, then kiln_follower_step with kiln_meaning_note, and kiln_meaning_step
  *
- * A search has two steps: kiln_meaning_find, or kiln_meaning_find_like, and kiln_meaning_rank. The
- * features of a prompt's tokens, by which an embedder with tokens ranks, are in the ledger alone.
+ * The features of a prompt's tokens, by which an embedder with tokens ranks what its vectors find,
+ * are in the ledger alone: such a search reads them.
  *
  * Nothing here hides a picture of its own accord: the catalogue filters as the ledger does, and
  * whoever shows the pictures asks the ledger once more (kiln_gallery_tiles).
@@ -63,20 +63,17 @@ int kiln_meaning_scratch_new(struct kiln_meaning *meaning, struct kiln_meaning_s
                              struct kiln_error *err) KILN_MUST_CHECK;
 void kiln_meaning_scratch_free(struct kiln_meaning_scratch *scratch); /* accepts NULL */
 
-/* The prompts whose vectors are nearest, in the scratch; needs no ledger, so it may run beside a
- * statement.  count: that kiln_meaning_rank is to give, at most KILN_MEANING_HITS_MAX. */
-int kiln_meaning_find(struct kiln_meaning *meaning, struct kiln_meaning_scratch *scratch,
-                      const struct kiln_gallery_filter *filter, const char *text, uint32_t count,
-                      struct kiln_error *err) KILN_MUST_CHECK;
-/* Of other prompts than that of this job, those like it. */
-int kiln_meaning_find_like(struct kiln_meaning *meaning, struct kiln_meaning_scratch *scratch,
-                           struct kiln_ledger *session, const struct kiln_gallery_filter *filter,
-                           uint64_t job, uint32_t count, struct kiln_error *err) KILN_MUST_CHECK;
-/* The best of what was found, as the newest pictures that pass.  hits: [count] of the finding. An
- * embedder without tokens does not use the session. */
-int kiln_meaning_rank(struct kiln_meaning *meaning, struct kiln_meaning_scratch *scratch,
-                      struct kiln_ledger *session, struct kiln_meaning_hit *hits,
-                      struct kiln_meaning_found *ret, struct kiln_error *err) KILN_MUST_CHECK;
+/* hits: [count], count at most KILN_MEANING_HITS_MAX.  session: for the tokens; an embedder without
+ * such does not use it. */
+int kiln_meaning_search(struct kiln_meaning *meaning, struct kiln_meaning_scratch *scratch,
+                        struct kiln_ledger *session, const struct kiln_gallery_filter *filter,
+                        const char *text, uint32_t count, struct kiln_meaning_hit *hits,
+                        struct kiln_meaning_found *ret, struct kiln_error *err) KILN_MUST_CHECK;
+/* Pictures of other prompts like that of this job. */
+int kiln_meaning_similar(struct kiln_meaning *meaning, struct kiln_meaning_scratch *scratch,
+                         struct kiln_ledger *session, const struct kiln_gallery_filter *filter,
+                         uint64_t job, uint32_t count, struct kiln_meaning_hit *hits,
+                         struct kiln_meaning_found *ret, struct kiln_error *err) KILN_MUST_CHECK;
 
 /* Pictures and prompts in memory, and prompts that still wait for their vector. */
 void kiln_meaning_progress(struct kiln_meaning *meaning, uint32_t *ret_pictures,

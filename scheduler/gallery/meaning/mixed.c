@@ -10,10 +10,12 @@
 #include "schemas/clock.h"
 #include "schemas/digest.h"
 #include "schemas/text/text.h"
+#include "storage/ledger/ledger.h"
 
-#define SPARE 8  /* scratches that are kept */
-#define LISTS 64 /* kept at one time */
-#define ID 16    /* hexadecimal digits of a list in a cursor */
+#define SPARE 8        /* searchers that are kept */
+#define LISTS 64       /* kept at one time */
+#define ID 16          /* hexadecimal digits of a list in a cursor */
+#define TOKENS_MS 2000 /* for the ledger to give the tokens of one search */
 #define WORDS_MS                                                                                   \
     12 /* for the words, about as long as a million vectors take: those are all looked at, so an   \
           older picture that has a rare phrase is likely found by them */
@@ -29,23 +31,38 @@ struct list {
     uint64_t jobs[2 * KILN_MIXED_WORDS];
 };
 
+/* A search by meaning has a session of its own, since the caller's asks for the words meanwhile. It
+ * connects when it is used, so never for an embedder without tokens. */
+struct searcher {
+    struct kiln_meaning_scratch *scratch;
+    struct kiln_ledger *session;
+};
+
 struct kiln_mixed {
+    const struct kiln_config *config;
     struct kiln_meaning *meaning;
     pthread_mutex_t lock; /* of all below */
     struct list lists[LISTS];
-    struct kiln_meaning_scratch *spare[SPARE]; /* not in use now */
+    struct searcher spare[SPARE]; /* not in use now */
     int spare_count;
 };
 
-int kiln_mixed_new(struct kiln_meaning *meaning, struct kiln_mixed **ret, struct kiln_error *err)
+int kiln_mixed_new(const struct kiln_config *config, struct kiln_meaning *meaning,
+                   struct kiln_mixed **ret, struct kiln_error *err)
 {
     struct kiln_mixed *mixed = calloc(1, sizeof *mixed);
     if (!mixed)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for lists of searches");
-    mixed->meaning = meaning;
+    mixed->config = config, mixed->meaning = meaning;
     pthread_mutex_init(&mixed->lock, NULL);
     *ret = mixed;
     return 0;
+}
+
+static void free_searcher(struct searcher *searcher)
+{
+    kiln_meaning_scratch_free(searcher->scratch);
+    kiln_ledger_close(searcher->session);
 }
 
 void kiln_mixed_free(struct kiln_mixed *mixed)
@@ -53,32 +70,39 @@ void kiln_mixed_free(struct kiln_mixed *mixed)
     if (!mixed)
         return;
     while (mixed->spare_count > 0)
-        kiln_meaning_scratch_free(mixed->spare[--mixed->spare_count]);
+        free_searcher(&mixed->spare[--mixed->spare_count]);
     pthread_mutex_destroy(&mixed->lock);
     free(mixed);
 }
 
-/* A scratch for this thread, until it is given back. */
-static int take_scratch(struct kiln_mixed *mixed, struct kiln_meaning_scratch **ret,
-                        struct kiln_error *err)
+/* A searcher for this thread, until it is given back. */
+static int take_searcher(struct kiln_mixed *mixed, struct searcher *ret, struct kiln_error *err)
 {
-    *ret = NULL;
+    *ret = (struct searcher){NULL, NULL};
     pthread_mutex_lock(&mixed->lock);
     if (mixed->spare_count > 0)
         *ret = mixed->spare[--mixed->spare_count];
     pthread_mutex_unlock(&mixed->lock);
-    return *ret ? 0 : kiln_meaning_scratch_new(mixed->meaning, ret, err);
+    if (ret->scratch)
+        return 0;
+    int code = kiln_meaning_scratch_new(mixed->meaning, &ret->scratch, err);
+    if (code == 0)
+        code =
+            kiln_ledger_open_reading(mixed->config, "kiln-gallery", TOKENS_MS, &ret->session, err);
+    if (code != 0)
+        free_searcher(ret);
+    return code;
 }
 
-static void give_scratch(struct kiln_mixed *mixed, struct kiln_meaning_scratch *scratch)
+static void give_searcher(struct kiln_mixed *mixed, struct searcher searcher)
 {
     pthread_mutex_lock(&mixed->lock);
-    if (mixed->spare_count < SPARE) {
-        mixed->spare[mixed->spare_count++] = scratch;
-        scratch = NULL;
-    }
+    const bool kept = mixed->spare_count < SPARE;
+    if (kept)
+        mixed->spare[mixed->spare_count++] = searcher;
     pthread_mutex_unlock(&mixed->lock);
-    kiln_meaning_scratch_free(scratch);
+    if (!kept)
+        free_searcher(&searcher);
 }
 
 /* --- what a list is kept under -------------------------------------------------------------- */
@@ -128,11 +152,12 @@ static int read_cursor(const char *cursor, const char *id, uint32_t *ret_offset,
 }
 
 /* --- making a list -------------------------------------------------------------------------- */
-/* What is alike, found in memory while Postgres finds the words. */
+/* What is alike, found while Postgres finds the words. */
 struct alike {
-    struct kiln_meaning *meaning;
-    struct kiln_meaning_scratch *scratch;
+    struct kiln_mixed *mixed;
     const struct kiln_gallery_query *query;
+    struct kiln_meaning_hit hits[KILN_MIXED_WORDS];
+    struct kiln_meaning_found found;
     struct kiln_error err;
     int code;
 };
@@ -140,55 +165,47 @@ struct alike {
 static void *find_alike(void *arg)
 {
     struct alike *alike = arg;
-    alike->code = kiln_meaning_find(alike->meaning, alike->scratch, &alike->query->filter,
-                                    alike->query->words, KILN_MIXED_WORDS, &alike->err);
+    struct searcher searcher;
+    alike->code = take_searcher(alike->mixed, &searcher, &alike->err);
+    if (alike->code != 0)
+        return NULL;
+    alike->code = kiln_meaning_search(alike->mixed->meaning, searcher.scratch, searcher.session,
+                                      &alike->query->filter, alike->query->words, KILN_MIXED_WORDS,
+                                      alike->hits, &alike->found, &alike->err);
+    give_searcher(alike->mixed, searcher);
     return NULL;
-}
-
-/* by_words: [KILN_MIXED_WORDS]. */
-static int find_both(struct kiln_ledger *session, struct alike *alike, uint64_t *by_words,
-                     struct kiln_gallery_page *page, struct kiln_error *err)
-{
-    struct kiln_gallery_query words = *alike->query;
-    pthread_t thread;
-    words.cursor = NULL, words.rows_max = KILN_MIXED_WORDS;
-    words.budget_ms = words.budget_ms > 0 ? words.budget_ms : WORDS_MS;
-    const bool beside = pthread_create(&thread, NULL, find_alike, alike) == 0;
-    int code = kiln_gallery_jobs(session, &words, by_words, page, err);
-    if (beside)
-        pthread_join(thread, NULL);
-    else if (code == 0)
-        find_alike(alike);
-    if (code == 0 && alike->code != 0)
-        *err = alike->err;
-    return code ? code : alike->code;
 }
 
 static int make_list(struct kiln_mixed *mixed, struct kiln_ledger *session,
                      const struct kiln_gallery_query *query, struct list *list,
                      struct kiln_error *err)
 {
-    struct alike alike = {.meaning = mixed->meaning, .query = query};
-    struct kiln_meaning_hit hits[KILN_MIXED_WORDS];
-    struct kiln_meaning_found found;
+    struct kiln_gallery_query words = *query;
+    struct alike alike = {.mixed = mixed, .query = query};
     struct kiln_gallery_page page;
     uint64_t by_words[KILN_MIXED_WORDS], by_meaning[KILN_MIXED_WORDS];
-    int code = take_scratch(mixed, &alike.scratch, err);
-    if (code != 0)
-        return code;
-    code = find_both(session, &alike, by_words, &page, err);
-    if (code == 0)
-        code = kiln_meaning_rank(mixed->meaning, alike.scratch, session, hits, &found, err);
-    give_scratch(mixed, alike.scratch);
+    pthread_t thread;
+    words.cursor = NULL, words.rows_max = KILN_MIXED_WORDS;
+    words.budget_ms = words.budget_ms > 0 ? words.budget_ms : WORDS_MS;
+    const bool beside = pthread_create(&thread, NULL, find_alike, &alike) == 0;
+    int code = kiln_gallery_jobs(session, &words, by_words, &page, err);
+    if (beside)
+        pthread_join(thread, NULL);
+    else if (code == 0)
+        find_alike(&alike);
+    if (code == 0 && alike.code != 0)
+        *err = alike.err;
+    code = code ? code : alike.code;
     if (code != 0)
         return code;
     list->out_of_time = page.out_of_time, list->indexing = page.indexing;
     list->searched_back_to_ms = page.searched_back_to_ms;
     list->no_words = page.rows == 0 && !page.older[0];
     memcpy(list->older, page.older, sizeof list->older);
-    for (uint32_t i = 0; i < found.near; i++)
-        by_meaning[i] = hits[i].job;
-    const struct kiln_fusion_list both[] = {{by_words, page.rows, 1}, {by_meaning, found.near, 1}};
+    const uint32_t near = alike.found.near;
+    for (uint32_t i = 0; i < near; i++)
+        by_meaning[i] = alike.hits[i].job;
+    const struct kiln_fusion_list both[] = {{by_words, page.rows, 1}, {by_meaning, near, 1}};
     list->count = kiln_fuse(both, 2, list->jobs);
     return 0;
 }
@@ -286,18 +303,17 @@ int kiln_mixed_similar(struct kiln_mixed *mixed, struct kiln_ledger *session,
                        const struct kiln_gallery_filter *filter, uint64_t job, uint32_t count,
                        kiln_each_tile *each, void *arg, struct kiln_error *err)
 {
-    struct kiln_meaning_scratch *scratch;
+    struct searcher searcher;
     struct kiln_meaning_hit hits[KILN_MIXED_WORDS];
     struct kiln_meaning_found found = {0};
     uint64_t jobs[KILN_MIXED_WORDS];
     count = count < KILN_MIXED_WORDS ? count : KILN_MIXED_WORDS;
-    int code = take_scratch(mixed, &scratch, err);
+    int code = take_searcher(mixed, &searcher, err);
     if (code != 0)
         return code;
-    code = kiln_meaning_find_like(mixed->meaning, scratch, session, filter, job, count, err);
-    if (code == 0)
-        code = kiln_meaning_rank(mixed->meaning, scratch, session, hits, &found, err);
-    give_scratch(mixed, scratch);
+    code = kiln_meaning_similar(mixed->meaning, searcher.scratch, session, filter, job, count, hits,
+                                &found, err);
+    give_searcher(mixed, searcher);
     for (uint32_t i = 0; i < found.near; i++)
         jobs[i] = hits[i].job;
     if (code == 0 && found.near > 0)

@@ -11,6 +11,7 @@
 #define KILN_GALLERY_MIXED_H
 
 #include "scheduler/gallery/meaning/meaning.h"
+#include "schemas/config/config.h"
 
 #define KILN_MIXED_WORDS 200 /* pictures from each of the two searches */
 #define KILN_MIXED_KEPT_MS 60000
@@ -23,8 +24,9 @@ struct kiln_mixed;
 void kiln_mixed_cursor_write(char out[KILN_GALLERY_CURSOR_MAX], const char *id, uint32_t offset);
 bool kiln_mixed_cursor_read(const char *cursor, const char *id, uint32_t *ret_offset);
 
-int kiln_mixed_new(struct kiln_meaning *meaning, struct kiln_mixed **ret,
-                   struct kiln_error *err) KILN_MUST_CHECK;
+/* Both must outlive it. */
+int kiln_mixed_new(const struct kiln_config *config, struct kiln_meaning *meaning,
+                   struct kiln_mixed **ret, struct kiln_error *err) KILN_MUST_CHECK;
 void kiln_mixed_free(struct kiln_mixed *mixed); /* accepts NULL */
 
 /* As kiln_gallery_list, for a query with words; the order of the query is not looked at.  Any

@@ -232,9 +232,10 @@ static int embed_query(struct kiln_meaning *m, struct kiln_meaning_scratch *s, c
     return code;
 }
 
-int kiln_meaning_find(struct kiln_meaning *m, struct kiln_meaning_scratch *s,
-                      const struct kiln_gallery_filter *filter, const char *text, uint32_t count,
-                      struct kiln_error *err)
+/* What is near to a text. */
+static int find_text(struct kiln_meaning *m, struct kiln_meaning_scratch *s,
+                     const struct kiln_gallery_filter *filter, const char *text, uint32_t count,
+                     struct kiln_error *err)
 {
     uint64_t sketch[KILN_SKETCH_WORDS];
     struct kiln_vector_query query = {.query = s->query, .sketch = sketch};
@@ -292,9 +293,9 @@ static int query_tokens(struct kiln_meaning *m, struct kiln_meaning_scratch *s,
                : 0;
 }
 
-int kiln_meaning_find_like(struct kiln_meaning *m, struct kiln_meaning_scratch *s,
-                           struct kiln_ledger *session, const struct kiln_gallery_filter *filter,
-                           uint64_t job, uint32_t count, struct kiln_error *err)
+static int find_like(struct kiln_meaning *m, struct kiln_meaning_scratch *s,
+                     struct kiln_ledger *session, const struct kiln_gallery_filter *filter,
+                     uint64_t job, uint32_t count, struct kiln_error *err)
 {
     uint64_t sketch[KILN_SKETCH_WORDS];
     struct kiln_vector_query query = {.query = s->query, .sketch = sketch};
@@ -373,9 +374,10 @@ static int rank_by_tokens(struct kiln_meaning *m, struct kiln_meaning_scratch *s
     return 0;
 }
 
-int kiln_meaning_rank(struct kiln_meaning *m, struct kiln_meaning_scratch *s,
-                      struct kiln_ledger *session, struct kiln_meaning_hit *hits,
-                      struct kiln_meaning_found *ret, struct kiln_error *err)
+/* The best of what was found, as pictures. */
+static int rank(struct kiln_meaning *m, struct kiln_meaning_scratch *s, struct kiln_ledger *session,
+                struct kiln_meaning_hit *hits, struct kiln_meaning_found *ret,
+                struct kiln_error *err)
 {
     *ret = (struct kiln_meaning_found){.known = s->known};
     int code = s->tokens && s->found.count > 0 ? rank_by_tokens(m, s, session, err) : 0;
@@ -393,4 +395,22 @@ int kiln_meaning_rank(struct kiln_meaning *m, struct kiln_meaning_scratch *s,
         hits[ret->count++] = (struct kiln_meaning_hit){c->job, c->score};
     }
     return 0;
+}
+
+int kiln_meaning_search(struct kiln_meaning *m, struct kiln_meaning_scratch *s,
+                        struct kiln_ledger *session, const struct kiln_gallery_filter *filter,
+                        const char *text, uint32_t count, struct kiln_meaning_hit *hits,
+                        struct kiln_meaning_found *ret, struct kiln_error *err)
+{
+    int code = find_text(m, s, filter, text, count, err);
+    return code ? code : rank(m, s, session, hits, ret, err);
+}
+
+int kiln_meaning_similar(struct kiln_meaning *m, struct kiln_meaning_scratch *s,
+                         struct kiln_ledger *session, const struct kiln_gallery_filter *filter,
+                         uint64_t job, uint32_t count, struct kiln_meaning_hit *hits,
+                         struct kiln_meaning_found *ret, struct kiln_error *err)
+{
+    int code = find_like(m, s, session, filter, job, count, err);
+    return code ? code : rank(m, s, session, hits, ret, err);
 }
