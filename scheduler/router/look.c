@@ -489,7 +489,7 @@ static uint16_t look(const struct kiln_router_reader *reader, const struct kiln_
                    ? KILN_LOOK
                    : THING;
     if (follows && kiln_router_is_contained(reader, span, clause) &&
-        !names_a_look(reader, span, clause))
+        !names_a_look(reader, span, clause) && !is_word(reader, span.to, "of"))
         return THING;
     if ((phrase->count == 1 && is_happening(reader, span, clause)) ||
         (follows && is_a_property(reader, phrase, span)))

@@ -114,7 +114,10 @@ static uint16_t around(const struct kiln_route_tokens *tokens, const struct pres
         (found < phrase->count && (turned || content < 2 || share < KILN_PART_LEAST)))
         return 0;
     *ret = (struct kiln_span){(uint32_t)from, (uint32_t)to + 1};
-    *ret_part = found < phrase->count || (turned && to - from + 1 > phrase->count);
+    /* "A sheet of stickers" is a sticker sheet, "an artist selling watercolors" no such artist. */
+    const bool of = to - from == 2 && tokens->at[from + 1].length == 2 &&
+                    memcmp(tokens->letters + tokens->at[from + 1].text, "of", 2) == 0;
+    *ret_part = found < phrase->count || (turned && to - from + 1 > phrase->count && !of);
     return (uint16_t)(to - from + 1 > phrase->count ? share * LOOSE / 1000 : share);
 }
 

@@ -2,16 +2,21 @@
 #include "scheduler/router/index.h"
 
 /* "A framed watercolor", "a sticker lying in the grass", "the sticker fell off", "a neon tube on
- * the floor", "stickers all over the desk". */
+ * the floor", "stickers all over the desk"; not "a fox as a sticker on the floor". */
 static bool is_left_there(const struct kiln_router_reader *reader, struct kiln_span span,
                           uint32_t clause)
 {
     static const char *const pictures[] = {"watercolor", "etching", "engraving"};
     static const char *const hangs[] = {"hanging", "hung", "hang"};
-    static const char *const lies[] = {"lying", "lies",  "lie",   "seen",     "left",
-                                       "fell",  "falls", "stuck", "flickers", "peeled"};
+    static const char *const lies[] = {"lying", "lies",     "lie",   "seen",     "left",
+                                       "fell",  "falls",    "stuck", "flickers", "peeled",
+                                       "far",   "switched", "broken"};
     static const char *const states[] = {"broken", "off", "out", "dead", "switched", "missing"};
+    static const char *const asks[] = {"in", "as", "like", "into", "of"};
     const size_t next = span.to;
+    const size_t before = is_article(reader, span.from - 1) ? span.from - 2 : span.from - 1;
+    if (IS_ANY(reader, before, asks) || (classes_at(reader, before, clause) & KILN_WORD_FIGURE))
+        return false;
     if (IS_ANY(reader, next - 1, pictures) &&
         (is_word(reader, span.from - 1, "framed") || IS_ANY(reader, next, hangs)))
         return true;
@@ -43,6 +48,10 @@ static bool is_worn(const struct kiln_router_reader *reader, struct kiln_span sp
         return false;
     if (is_left_there(reader, span, clause))
         return true;
+    if (span.to < reader->tokens.count && reader->tokens.at[span.to].clause == clause &&
+        !(reader->tokens.at[span.to].classes &
+          (KILN_WORD_SMALL | KILN_WORD_PLACE | KILN_WORD_BESIDE | KILN_WORD_THING)))
+        return false; /* "a sticker border": a word behind it says what it is */
     if (IS_ANY(reader, at - 1, owners) && reader->tokens.at[at - 1].clause == clause)
         return true;
     for (unsigned back = 0; at > 0 && back < 2 && reader->tokens.at[at - 1].clause == clause &&
@@ -108,20 +117,27 @@ static bool is_traded(const struct kiln_router_reader *reader, struct kiln_span 
     return at > 0 && (classes_at(reader, at - 1, clause) & KILN_WORD_TRADING);
 }
 
-/* "A child playing with plasticine", "an old man who draws with a quill": what somebody in the
- * scene does. */
+/* "A child playing with plasticine", "an old man who draws with a quill", "a woman painting in
+ * watercolor by a lake": what somebody in the scene does; but "woman drawing in ink" is a drawing.
+ */
 static bool is_someones_work(const struct kiln_router_reader *reader, struct kiln_span span,
                              uint32_t clause)
 {
-    for (size_t at = span.from, back = 0; at-- > 1 && back < 5; back++) {
-        if (reader->tokens.at[at].clause != clause)
-            return false;
-        if (classes_at(reader, at, clause) & KILN_WORD_WORKING)
-            return (classes_at(reader, at - 1, clause) & KILN_WORD_PERSON) ||
-                   (at > 1 && is_word(reader, at - 1, "who") &&
-                    (classes_at(reader, at - 2, clause) & KILN_WORD_PERSON));
-    }
-    return false;
+    static const char *const nouns[] = {"painting", "drawing", "etching", "engraving"};
+    static const char *const who[] = {"who", "that"};
+    const bool goes_on =
+        span.to < reader->tokens.count && reader->tokens.at[span.to].clause == clause;
+    size_t at = span.from;
+    if (at > 1 && !(classes_at(reader, at - 1, clause) & (KILN_WORD_SMALL | KILN_WORD_WORKING)))
+        at--; /* "red plasticine" */
+    while (at > 1 && (classes_at(reader, at - 1, clause) & KILN_WORD_SMALL))
+        at--;
+    if (at < 2 || !(classes_at(reader, at - 1, clause) & KILN_WORD_WORKING) ||
+        (IS_ANY(reader, at - 1, nouns) && !goes_on))
+        return false;
+    at -= IS_ANY(reader, at - 2, who) ? 3 : 2;
+    return (classes_at(reader, at, clause) & KILN_WORD_PERSON) && /* not "made by a kid playing" */
+           !is_word(reader, at - (is_article(reader, at - 1) ? 2 : 1), "by");
 }
 
 /* "A dog called Pixel". */

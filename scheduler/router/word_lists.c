@@ -102,7 +102,7 @@ const struct kiln_word_list kiln_word_lists[] = {
     {KILN_WORD_PERSON,
      "child kid kids boy girl man woman lady toddler baby artist painter sculptor potter teacher "
      "pupil student grandmother grandma granny grandfather grandpa mother mum mom father dad uncle "
-     "aunt friend person people somebody someone nurse monk scribe clerk tourist cat dog hand "
+     "aunt friend person people somebody someone nurse monk scribe clerk tourist "
      "children men women etcher engraver writer poet judge doctor worker plumber builder farmer "
      "gardener sister brother son daughter"},
     {KILN_WORD_WORKING,
@@ -110,7 +110,7 @@ const struct kiln_word_list kiln_word_lists[] = {
      "kneading molding making using mixing shaping rolling squeezing squashing digging putting "
      "sticking peeling etching engraving inking writing cleaning"},
     {KILN_WORD_OWNABLE,
-     "album clay plasticine sticker sign decal tube pen watercolor etching engraving label lamp"},
+     "album clay plasticine sticker sign decal tube watercolor etching engraving label lamp"},
     {KILN_WORD_LIKENING,
      "like think reminiscent evoking resembling mimicking imitating emulating channeling "
      "straight homage tribute reminding remind recalling copying approximating echoing style "
