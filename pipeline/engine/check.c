@@ -26,6 +26,17 @@ static int check_prompt(const char *what, int item, const char *prompt, struct k
     return 0;
 }
 
+/* A list of the caller's: not too long, and there. */
+static int check_list(const void *list, int count, int max, const char *what,
+                      struct kiln_error *err)
+{
+    if (count < 0 || count > max)
+        return kiln_fail(err, KILN_BAD_INPUT, "%d %s: at most %d", count, what, max);
+    return list || count == 0
+               ? 0
+               : kiln_fail(err, KILN_BAD_INPUT, "%s: the list of these %d is NULL", what, count);
+}
+
 static int check_items(const DiffusionZBatch *b, struct kiln_error *err)
 {
     if (!b->items || b->item_count < 1 || b->item_count > KILN_ASSIGN_MAX)
@@ -50,15 +61,13 @@ static int check_items(const DiffusionZBatch *b, struct kiln_error *err)
 
 static int check_results(const DiffusionZBatch *b, struct kiln_error *err)
 {
-    if (b->smaller_count < 0 || b->smaller_count > DIFFUSIONZ_SMALLER_MAX ||
-        (b->smaller_count && !b->smaller))
-        return kiln_fail(err, KILN_BAD_INPUT, "%d smaller sizes: at most %d", b->smaller_count,
-                         DIFFUSIONZ_SMALLER_MAX);
-    for (int i = 0; i < b->smaller_count; i++)
+    int code =
+        check_list(b->smaller, b->smaller_count, DIFFUSIONZ_SMALLER_MAX, "smaller sizes", err);
+    for (int i = 0; i < b->smaller_count && !code; i++)
         if (b->smaller[i] < 1 || b->smaller[i] > KILN_SIDE_MAX)
             return kiln_fail(err, KILN_BAD_INPUT, "smaller size %d: must be 1 to %d", b->smaller[i],
                              KILN_SIDE_MAX);
-    return 0;
+    return code;
 }
 
 /* The size of a phase, which is enlarged to that of the next: the names of both. */
@@ -131,10 +140,10 @@ static int check_difference(const DiffusionZBatch *b, struct kiln_error *err)
 static int check_step_loras(const DiffusionZBatch *b, struct kiln_error *err)
 {
     _Static_assert(DIFFUSIONZ_STEP_LORAS_MAX == KILN_STEP_LORAS_MAX, "one limit");
-    if (b->step_lora_count < 0 || b->step_lora_count > DIFFUSIONZ_STEP_LORAS_MAX ||
-        (b->step_lora_count && !b->step_loras))
-        return kiln_fail(err, KILN_BAD_INPUT, "%d LoRAs of steps: at most %d", b->step_lora_count,
-                         DIFFUSIONZ_STEP_LORAS_MAX);
+    int code = check_list(b->step_loras, b->step_lora_count, DIFFUSIONZ_STEP_LORAS_MAX,
+                          "LoRAs of steps", err);
+    if (code)
+        return code;
     for (int i = 0; i < b->step_lora_count; i++) {
         const DiffusionZStepLora *of = &b->step_loras[i];
         if (of->first < 0 || of->first >= of->end || of->end > b->num_steps)
@@ -149,10 +158,10 @@ static int check_step_loras(const DiffusionZBatch *b, struct kiln_error *err)
 static int check_step_transformers(const struct kiln_engine *e, const DiffusionZBatch *b,
                                    struct kiln_error *err)
 {
-    if (b->step_transformer_count < 0 || b->step_transformer_count > DIFFUSIONZ_STEP_LORAS_MAX ||
-        (b->step_transformer_count && !b->step_transformers))
-        return kiln_fail(err, KILN_BAD_INPUT, "%d transformers of steps: at most %d",
-                         b->step_transformer_count, DIFFUSIONZ_STEP_LORAS_MAX);
+    int code = check_list(b->step_transformers, b->step_transformer_count,
+                          DIFFUSIONZ_STEP_LORAS_MAX, "transformers of steps", err);
+    if (code)
+        return code;
     for (int i = 0; i < b->step_transformer_count; i++) {
         const DiffusionZStepTransformer *of = &b->step_transformers[i],
                                         *other = b->step_transformers;
@@ -220,10 +229,8 @@ int kiln_engine_check(const struct kiln_engine *e, const DiffusionZBatch *b, str
         b->guidance_scale > KILN_GUIDANCE_MAX)
         return kiln_fail(err, KILN_BAD_INPUT, "guidance %g: must be 0 to %g",
                          (double)b->guidance_scale, KILN_GUIDANCE_MAX);
-    if (b->lora_count < 0 || b->lora_count > KILN_LORAS_MAX || (b->lora_count && !b->loras))
-        return kiln_fail(err, KILN_BAD_INPUT, "%d LoRAs: at most %d", b->lora_count,
-                         KILN_LORAS_MAX);
-    return check_results(b, err);
+    code = check_list(b->loras, b->lora_count, KILN_LORAS_MAX, "LoRAs", err);
+    return code ? code : check_results(b, err);
 }
 
 /* Several starts of one item, and bounds for what its first step changes. */

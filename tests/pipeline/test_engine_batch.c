@@ -454,6 +454,7 @@ static void a_batch_of_nonsense(void **state)
     batch.lora_count = 0;
     batch.smaller_count = 1;
     assert_int_equal(diffusionz_run_batch(ctx, &batch, out, NULL), KILN_BAD_INPUT);
+    assert_string_equal(diffusionz_last_error(), "smaller sizes: the list of these 1 is NULL");
     static const int32_t nonsense[3] = {-1, 0, 2049};
     for (int i = 0; i < 3; i++) {
         batch.smaller = &nonsense[i];
