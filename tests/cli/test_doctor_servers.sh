@@ -103,6 +103,14 @@ finding clocks "f['verdict'] == 'warning' and f['found'].startswith('the clocks 
 forge -600
 finding clocks "f['verdict'] == 'bad' and 'behind' in f['found']"
 fails 1 kiln doctor
+# A heartbeat with what the protocol requires tells no time; one that names another worker is nobody's.
+rd hset 'kiln:{default}:beat:forged' beat '{"v":1,"worker":"forged","incarnation":"i","version":1,"room":0,"batch_max":1}' >/dev/null
+finding clocks "f['verdict'] == 'ok'"
+ok kiln workers --json
+json_lines out.txt '"forged" in [x["worker"] for x in d]'
+rd hset 'kiln:{default}:beat:forged' beat "$beat" >/dev/null
+ok kiln workers --json
+json_lines out.txt '"forged" not in [x["worker"] for x in d]'
 rd del 'kiln:{default}:beat:forged' >/dev/null
 finding clocks "f['verdict'] == 'ok'"
 
