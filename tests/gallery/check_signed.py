@@ -49,5 +49,6 @@ with Browser() as browser:
         page = browser.page(width, height, dark=dark)
         page.open(f"{BASE}/p/{job}")
         page.run("document.querySelector('.again').open = true")
-        audit.look(page, "again", width, dark, "403 (Forbidden)")
+        audit.check(page, f"the form at {width}", "403 (Forbidden)")
+        audit.shot(page, "again", width, dark)
 finish("signing in, the form to make a picture again, expired addresses")
