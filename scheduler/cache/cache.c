@@ -10,6 +10,7 @@
 
 #include "scheduler/cache/index.h"
 #include "scheduler/cache/rule.h"
+#include "scheduler/cache/weights.h"
 #include "schemas/clock.h"
 #include "schemas/digest.h"
 #include "schemas/room.h"
@@ -26,9 +27,7 @@
 #define SOON_MS 100    /* ... while they come: the sooner they are known, the more jobs use them */
 #define NAP_MS 100     /* the thread ends within this */
 #define PATH_BYTES_MAX 4608
-#define MODELS_MAX 64    /* names of models; donors of further ones are left out */
-#define WEIGHTS_MAX 2    /* of one name that render at the same time, by workers that differ, ... */
-#define WEIGHTS_MS 60000 /* ... while both make donors */
+#define MODELS_MAX 64 /* names of models; donors of further ones are left out */
 
 /* Whether runs of a tenant may begin from stored latents, where its quota says it. */
 struct rule {
@@ -40,15 +39,9 @@ struct rules {
     size_t count, room;
 };
 
-/* Which weights render a model now: those of its newest donors. */
-struct weights {
-    uint64_t hash;
-    int64_t created_ms; /* of its newest donor */
-};
 struct model {
     char name[KILN_NAME_MAX + 1];
-    struct weights weights[WEIGHTS_MAX]; /* the newest first */
-    int count;
+    struct kiln_donor_weights weights;
 };
 
 struct kiln_cache {
@@ -95,37 +88,6 @@ static struct model *model_of(struct kiln_cache *cache, const char *name)
 
 /* --- donors ----------------------------------------------------------------------------------- */
 
-/* The number of weights of the model that render it now. */
-static int weights_now(const struct model *model)
-{
-    int count = 0;
-    while (count < model->count &&
-           model->weights[0].created_ms - model->weights[count].created_ms <= WEIGHTS_MS)
-        count++;
-    return count;
-}
-
-/* Notes a donor of the model; whether it is rendered with these weights now, and was not before. */
-static bool note_weights(struct model *model, struct weights donor)
-{
-    const int now = weights_now(model);
-    struct weights *at = model->weights;
-    int i = 0;
-    while (i < model->count && at[i].hash != donor.hash)
-        i++;
-    const bool known = i < now;
-    if (i < model->count && donor.created_ms <= at[i].created_ms)
-        return false;
-    if (i == WEIGHTS_MAX && donor.created_ms <= at[--i].created_ms)
-        return false;
-    if (i == model->count)
-        model->count++;
-    for (; i > 0 && at[i - 1].created_ms <= donor.created_ms; i--)
-        at[i] = at[i - 1];
-    at[i] = donor;
-    return !known && i < weights_now(model);
-}
-
 /* The lock is held. */
 static bool note_model(struct kiln_cache *cache, const struct kiln_donor_row *row, uint64_t weights)
 {
@@ -135,7 +97,7 @@ static bool note_model(struct kiln_cache *cache, const struct kiln_donor_row *ro
         *model = (struct model){0};
         snprintf(model->name, sizeof model->name, "%s", row->model);
     }
-    if (model && note_weights(model, (struct weights){weights, row->created_ms}))
+    if (model && kiln_donor_weights_note(&model->weights, weights, row->created_ms))
         kiln_donor_news_all(cache->news);
     return model != NULL;
 }
@@ -153,13 +115,14 @@ static void put_donor(struct kiln_cache *cache, const struct kiln_donor_row *row
     /* Reading a prompt takes longer than all else, and look-ups do not wait for it. */
     struct kiln_facts *facts = kiln_donor_facts(cache->words, row->prompt);
     kiln_donor_keys(&kind, row->prompt_hash, row->negative_prompt, facts, &entry.keys);
-    const struct kiln_reuse_marks marks = kiln_donor_marks(row->prompt_hash, facts);
+    uint64_t said;
+    const struct kiln_reuse_marks marks = kiln_donor_marks(row->prompt_hash, facts, &said);
     kiln_facts_free(facts);
     pthread_mutex_lock(&cache->lock);
     const int code = note_model(cache, row, kind.weights)
                          ? kiln_donor_index_put(cache->index, &entry)
                          : KILN_FULL;
-    kiln_donor_news_add(cache->news, &marks);
+    kiln_donor_news_add(cache->news, &marks, said);
     pthread_mutex_unlock(&cache->lock);
     if (code && !cache->full)
         kiln_log(KILN_LOG_WARNING, "donors_full", kiln_f("code", "%s", kiln_code_name(code)),
@@ -443,7 +406,7 @@ void kiln_cache_tend(struct kiln_cache *cache, struct kiln_ledger *ledger, const
         cache->card_due_ms = now_ms + FILES_MS;
         read_card(cache);
     }
-    if (!cache->started && cache->card.reuse.row_count > 0)
+    if (!cache->started && kiln_card_reuse_offers(&cache->card.reuse))
         cache->started = pthread_create(&cache->thread, NULL, follow, cache) == 0;
 }
 
@@ -475,14 +438,6 @@ static bool turned_off(const struct rules *rules, const char *tenant)
     return off;
 }
 
-static bool renders(const struct model *model, uint64_t weights)
-{
-    for (int i = 0; i < weights_now(model); i++)
-        if (model->weights[i].hash == weights)
-            return true;
-    return false;
-}
-
 /* Why nothing is looked for, or NULL; the lock is held. */
 static const char *silent(struct kiln_cache *cache, const struct kiln_job *job)
 {
@@ -496,13 +451,15 @@ static const char *silent(struct kiln_cache *cache, const struct kiln_job *job)
                    : "the job does not ask for it: teleport is off";
     if (turned_off(&cache->rules, job->tenant))
         return "teleport is off for its tenant (`kiln quota ls`)";
-    if (reuse->row_count == 0)
+    if (!kiln_card_reuse_offers(reuse))
         return "the model's kiln.json has no rows of teleport for this dtype, or is not readable";
+    if (job->lora_count == 0 && !kiln_card_reuse_serves(reuse, ""))
+        return "the rows of teleport in the model's kiln.json are for jobs with a LoRA alone";
     if (!kiln_card_reuse_table_of(reuse, job, false, false, &table))
         return "the table of the model's kiln.json has no rows for its LoRA at this strength";
     if (!model)
         return "no stored latent of the job's model can be a donor";
-    if (reuse->model[0] && !renders(model, hash_of(reuse->model)))
+    if (reuse->model[0] && !kiln_donor_weights_have(&model->weights, hash_of(reuse->model)))
         return "the table of the model's kiln.json was measured with other weights";
     return NULL;
 }
@@ -522,10 +479,11 @@ struct kiln_donor kiln_cache_look(struct kiln_cache *cache, const struct kiln_jo
                                                cache->words, whole};
         const struct model *model = model_of(cache, job->model);
         const char *measured = cache->card.reuse.model; /* "": with any weights */
-        for (int i = 0; i < weights_now(model) && !ret.job; i++)
-            if (!measured[0] || hash_of(measured) == model->weights[i].hash)
-                ret =
-                    kiln_donor_search(&stock, job, model->weights[i].hash, watch, &ret_look->marks);
+        for (int i = 0; i < kiln_donor_weights_now(&model->weights) && !ret.job; i++) {
+            const uint64_t hash = model->weights.at[i].hash;
+            if (!measured[0] || hash_of(measured) == hash)
+                ret = kiln_donor_search(&stock, job, hash, watch, &ret_look->marks);
+        }
     }
     pthread_mutex_unlock(&cache->lock);
     if (!*ret_silent)
@@ -540,9 +498,9 @@ struct kiln_cache_state kiln_cache_warm(struct kiln_cache *cache)
     if (!cache->ruled || cache->card_due_ms == 0)
         return state;
     pthread_mutex_lock(&cache->lock);
-    state.stage = cache->card.reuse.row_count == 0 ? KILN_CACHE_NO_TABLE
-                  : cache->complete                ? KILN_CACHE_COMPLETE
-                                                   : KILN_CACHE_READING;
+    state.stage = !kiln_card_reuse_offers(&cache->card.reuse) ? KILN_CACHE_NO_TABLE
+                  : cache->complete                           ? KILN_CACHE_COMPLETE
+                                                              : KILN_CACHE_READING;
     state.looks = cache->looks;
     if (cache->index) {
         state.donors = kiln_donor_index_count(cache->index);
@@ -570,7 +528,8 @@ bool kiln_cache_outdated(const struct kiln_cache *cache, const struct kiln_reuse
 bool kiln_cache_ready(struct kiln_cache *cache)
 {
     pthread_mutex_lock(&cache->lock);
-    const bool ready = cache->complete && cache->model_count > 0 && cache->card.reuse.row_count > 0;
+    const bool ready = cache->complete && cache->model_count > 0 &&
+                       kiln_card_reuse_offers(&cache->card.reuse);
     pthread_mutex_unlock(&cache->lock);
     return ready;
 }

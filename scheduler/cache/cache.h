@@ -63,8 +63,8 @@ struct kiln_cache_state {
 struct kiln_cache_state kiln_cache_warm(struct kiln_cache *cache);
 /* Grows with every donor that is found, and whatever else may change what a look finds. */
 uint64_t kiln_cache_turn(const struct kiln_cache *cache);
-/* Whether the model's table has rows for jobs with this LoRA set (kiln_lora_set_key), of whatever
- * strength.  For the thread that tends the cache. */
+/* Whether the model's table has rows for jobs with this LoRA set (kiln_lora_set_key).  For the
+ * thread that tends the cache. */
 bool kiln_cache_serves(const struct kiln_cache *cache, const char *lora_set);
 /* Whether looking again may find something else; waits for nothing. */
 bool kiln_cache_outdated(const struct kiln_cache *cache, const struct kiln_reuse_look *look);

@@ -56,17 +56,22 @@ static uint32_t mark_of(const void *hash)
     return mark ? mark : 1; /* 0 is none */
 }
 
-struct kiln_reuse_marks kiln_donor_marks(const char *prompt_hash, const struct kiln_facts *facts)
+struct kiln_reuse_marks kiln_donor_marks(const char *prompt_hash, const struct kiln_facts *facts,
+                                         uint64_t *ret_said)
 {
-    _Static_assert(KILN_REUSE_MARKS == KILN_DONOR_WAYS, "a mark for each way to find a prompt");
+    _Static_assert(KILN_REUSE_MARKS == KILN_DONOR_WAYS &&
+                       KILN_REUSE_SUBJECT == (int)KILN_DONOR_SUBJECT,
+                   "a mark for each way to find a prompt");
     char digits[9];
     snprintf(digits, sizeof digits, "%s", prompt_hash);
     const uint32_t exact = (uint32_t)strtoul(digits, NULL, 16);
     struct kiln_reuse_marks marks = {.at = {[KILN_DONOR_EXACT] = mark_of(&exact)}};
+    *ret_said = 0;
     if (facts) {
         const struct kiln_reuse_block block = kiln_reuse_block_of(facts);
         marks.at[KILN_DONOR_CANONICAL] = mark_of(kiln_facts_canonical(facts));
         marks.at[KILN_DONOR_SUBJECT] = mark_of(&block.subject);
+        *ret_said = block.said;
     }
     return marks;
 }
@@ -133,12 +138,13 @@ static void find_canonical(struct search *search, const struct kiln_donor_keys *
 
 static enum kiln_reuse_class judge(struct search *search, const char *text)
 {
+    const bool watched = search->watch && search->watch->prompt;
     char reason[KILN_REUSE_REASON_MAX] = "it cannot be read";
     struct kiln_facts *facts = kiln_donor_facts(search->words, text);
     const enum kiln_reuse_class class =
-        facts ? kiln_reuse_compare(search->facts, facts, reason) : KILN_REUSE_NONE;
+        facts ? kiln_reuse_compare(search->facts, facts, watched ? reason : NULL) : KILN_REUSE_NONE;
     kiln_facts_free(facts);
-    if (search->watch && search->watch->prompt)
+    if (watched)
         search->watch->prompt(search->watch->arg, text, class, reason);
     return class;
 }
@@ -242,6 +248,7 @@ struct kiln_donor kiln_donor_search(const struct kiln_donor_stock *stock,
                                    .steps = job->steps,
                                    .lora_set = set};
     struct kiln_picture_size size;
+    uint64_t said;
     const bool any = watch != NULL; /* for people, also what cannot be of use */
     const uint32_t classes = kiln_reuse_classes(card, job, false, any);
     const uint32_t small = card->reuse.small_count > 0 && kiln_reuse_small_size(card, job, &size)
@@ -254,7 +261,9 @@ struct kiln_donor kiln_donor_search(const struct kiln_donor_stock *stock,
     kiln_prompt_hash(kiln_job_drawn(job), job->negative_prompt, hash);
     if ((classes | small) & ~SAME)
         search.facts = kiln_donor_facts(stock->words, kiln_job_drawn(job));
-    *ret_marks = kiln_donor_marks(hash, search.facts);
+    *ret_marks = kiln_donor_marks(hash, search.facts, &said);
+    if (stock->news)
+        kiln_donor_news_narrow(stock->news, said, ret_marks);
     if (!watch && stock->news && !kiln_donor_news_ever(stock->news, ret_marks)) {
         kiln_facts_free(search.facts);
         return search.best;

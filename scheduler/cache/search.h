@@ -32,8 +32,9 @@ struct kiln_donor_kind {
 void kiln_donor_keys(const struct kiln_donor_kind *kind, const char *prompt_hash,
                      const char *negative, const struct kiln_facts *facts,
                      struct kiln_donor_keys *ret);
-/* The marks of the same prompt (schemas/reuse/look.h). */
-struct kiln_reuse_marks kiln_donor_marks(const char *prompt_hash, const struct kiln_facts *facts);
+/* The marks of the same prompt (schemas/reuse/look.h), and what it says; 0 without facts. */
+struct kiln_reuse_marks kiln_donor_marks(const char *prompt_hash, const struct kiln_facts *facts,
+                                         uint64_t *ret_said);
 /* The facts of a prompt as donors are found by them: NULL without words, for a long prompt, one
  * that is not UTF-8, or without memory. */
 struct kiln_facts *kiln_donor_facts(const struct kiln_reuse_words *words, const char *prompt);

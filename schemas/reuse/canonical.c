@@ -9,8 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "schemas/reuse/tokens.h"
-
 enum tag_kind {
     TAG_EMPTY,  /* fillers and quality words only */
     TAG_SCENE,  /* style, background: of the whole picture */
@@ -171,20 +169,16 @@ static void join(const struct tag *tags, uint32_t count, bool sorted, const stru
     }
 }
 
-int kiln_canonical_prompt(const struct kiln_reuse_words *words, const char *prompt,
-                          struct kiln_text *out, uint8_t ret_hash[KILN_SHA256_SIZE],
-                          struct kiln_error *err)
+int kiln_canonical_tokens(const struct kiln_tokens *tokens, struct kiln_text *out,
+                          uint8_t ret_hash[KILN_SHA256_SIZE], struct kiln_error *err)
 {
-    struct kiln_tokens tokens;
     struct kiln_text all = {0}, form = {0};
-    int code = kiln_tokens_read(words, prompt, &tokens, err);
-    if (code)
-        return code;
-    struct tag *tags = malloc((tokens.count + 1) * sizeof *tags);
+    int code = 0;
+    struct tag *tags = malloc((tokens->count + 1) * sizeof *tags);
     if (tags) {
-        uint32_t count = cut(&tokens, tags);
+        uint32_t count = cut(tokens, tags);
         for (uint32_t i = 0; i < count; i++)
-            say(&tokens, &tags[i], &all);
+            say(tokens, &tags[i], &all);
         bool sorted = order_says_nothing(tags, count);
         if (sorted && !all.failed)
             qsort_r(tags, count, sizeof *tags, by_text, &all);
@@ -202,6 +196,18 @@ int kiln_canonical_prompt(const struct kiln_reuse_words *words, const char *prom
     free(tags);
     kiln_text_release(&all);
     kiln_text_release(&form);
+    return code;
+}
+
+int kiln_canonical_prompt(const struct kiln_reuse_words *words, const char *prompt,
+                          struct kiln_text *out, uint8_t ret_hash[KILN_SHA256_SIZE],
+                          struct kiln_error *err)
+{
+    struct kiln_tokens tokens;
+    int code = kiln_tokens_read(words, prompt, &tokens, err);
+    if (code)
+        return code;
+    code = kiln_canonical_tokens(&tokens, out, ret_hash, err);
     kiln_tokens_release(&tokens);
     return code;
 }

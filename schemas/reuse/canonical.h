@@ -18,6 +18,7 @@
 #include "schemas/digest.h"
 #include "schemas/error.h"
 #include "schemas/reuse/lexicon.h"
+#include "schemas/reuse/tokens.h"
 #include "schemas/text/text.h"
 
 /* Appends the canonical form of prompt to *out (may be NULL) and writes the SHA-256 of that form to
@@ -26,6 +27,11 @@
  * KILN_PROMPT_MAX. */
 int kiln_canonical_prompt(const struct kiln_reuse_words *words, const char *prompt,
                           struct kiln_text *out, uint8_t ret_hash[KILN_SHA256_SIZE],
+                          struct kiln_error *err) KILN_MUST_CHECK;
+
+/* The same for a prompt that has been read: tokens as kiln_tokens_read gives them. */
+int kiln_canonical_tokens(const struct kiln_tokens *tokens, struct kiln_text *out,
+                          uint8_t ret_hash[KILN_SHA256_SIZE],
                           struct kiln_error *err) KILN_MUST_CHECK;
 
 /* Raised whenever a change of code or lists changes the canonical form of any prompt. */

@@ -220,11 +220,13 @@ int kiln_facts_read(const struct kiln_reuse_words *words, const char *prompt,
     struct kiln_facts *facts = calloc(1, sizeof *facts);
     if (!facts)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for the facts of a prompt");
-    int code = kiln_canonical_prompt(words, prompt, NULL, facts->canonical, err);
-    if (code == 0 && !(facts->prompt = strdup(prompt)))
+    int code = 0;
+    if (!(facts->prompt = strdup(prompt)))
         code = kiln_fail(err, KILN_NO_MEMORY, "no memory for the facts of a prompt");
     if (code == 0)
         code = kiln_tokens_read(words, facts->prompt, &facts->tokens, err);
+    if (code == 0)
+        code = kiln_canonical_tokens(&facts->tokens, NULL, facts->canonical, err);
     if (code == 0) {
         collect_capitals(facts);
         /* A token and a break before it. */

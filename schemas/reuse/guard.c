@@ -218,12 +218,14 @@ static bool explain(const struct kiln_facts *target, const struct kiln_facts *do
 
 /* Whether the same words have the same capitals, apart from those that begin a sentence. */
 static bool same_capitals(const struct kiln_facts *target, const struct kiln_facts *donor,
-                          char reason[KILN_REUSE_REASON_MAX])
+                          char *reason)
 {
     const struct kiln_text *ours = &target->capitals, *theirs = &donor->capitals;
     char shown[2][SHOWN_MAX + 1];
     if (ours->len == theirs->len && (!ours->len || memcmp(ours->at, theirs->at, ours->len) == 0))
         return true;
+    if (!reason)
+        return false;
     kiln_utf8_copy(shown[0], sizeof shown[0], ours->len ? ours->at : "none");
     kiln_utf8_copy(shown[1], sizeof shown[1], theirs->len ? theirs->at : "none");
     snprintf(reason, KILN_REUSE_REASON_MAX, "the words with capitals differ: %s, %s", shown[0],
@@ -260,11 +262,11 @@ static void explain_none(const struct kiln_facts *target, const struct kiln_fact
 /* --- the judgement --------------------------------------------------------------------------- */
 
 enum kiln_reuse_class kiln_reuse_compare(const struct kiln_facts *target,
-                                         const struct kiln_facts *donor,
-                                         char reason[KILN_REUSE_REASON_MAX])
+                                         const struct kiln_facts *donor, char *reason)
 {
     bool more = false, served = false;
-    reason[0] = '\0';
+    if (reason)
+        reason[0] = '\0';
     if (strcmp(target->prompt, donor->prompt) == 0)
         return KILN_REUSE_SAME_PROMPT;
     if (memcmp(target->canonical, donor->canonical, sizeof target->canonical) == 0)
@@ -277,7 +279,8 @@ enum kiln_reuse_class kiln_reuse_compare(const struct kiln_facts *target,
         }
     }
     if (!served) {
-        explain_none(target, donor, reason);
+        if (reason)
+            explain_none(target, donor, reason);
         return KILN_REUSE_NONE;
     }
     if (!same_capitals(target, donor, reason))

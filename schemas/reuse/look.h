@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #define KILN_REUSE_MARKS 3
+#define KILN_REUSE_SUBJECT 2 /* of a waiting job: with one thing that its prompt says */
 
 struct kiln_reuse_marks {
     uint32_t at[KILN_REUSE_MARKS]; /* 0: not to be found by it */

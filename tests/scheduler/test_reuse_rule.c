@@ -319,6 +319,13 @@ static void a_job_with_a_lora_has_rows_of_its_own(void **state)
     assert_true(kiln_card_reuse_serves(&card.reuse, ""));
     assert_false(kiln_card_reuse_serves(&card.reuse, "ink:0.8"));
     assert_false(kiln_card_reuse_serves(&card.reuse, "ink:0.8@00112233445566ff"));
+    job.loras[0].scale = 1.2; /* more than was measured, and beside another LoRA */
+    kiln_lora_set_key(job.loras, 1, set, sizeof set);
+    assert_false(kiln_card_reuse_serves(&card.reuse, set));
+    job.loras[0].scale = 0.8;
+    job.loras[1] = (struct kiln_lora){.name = "a", .scale = 0.5, .sha256 = INK};
+    kiln_lora_set_key(job.loras, 2, set, sizeof set);
+    assert_false(kiln_card_reuse_serves(&card.reuse, set));
     job.height = 512;
     job.mode.kind = KILN_MODE_COARSE_AUTO; /* exact with this LoRA: no small donors */
     assert_int_equal(depth_of(&job, KILN_REUSE_SAME_PROMPT, 4, 0), 2);

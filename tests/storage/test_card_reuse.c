@@ -147,6 +147,22 @@ static void rows_of_loras_are_of_their_files(void **state)
     assert_int_equal(count, 1);
 }
 
+static void a_card_may_have_rows_of_loras_alone(void **state)
+{
+    (void)state;
+    const struct kiln_model_card none = parse("{\"teleport\": {\"loras\": [{\"sha256\": \"" INK
+                                              "\", \"rows\": []}]}}"),
+                                 one = parse("{\"teleport\": {\"loras\": [{\"sha256\": \"" INK
+                                             "\", \"rows\": [{" ROW "}]}]}}");
+    assert_false(kiln_card_reuse_offers(&none.reuse));
+    assert_true(kiln_card_reuse_offers(&one.reuse));
+    assert_false(kiln_card_reuse_serves(&one.reuse, ""));
+    assert_true(kiln_card_reuse_serves(&one.reuse, "ink:1@0011223344556677"));
+    assert_true(kiln_card_reuse_serves(&one.reuse, "ink:0.25@0011223344556677"));
+    assert_false(kiln_card_reuse_serves(&one.reuse, "ink:1.25@0011223344556677"));
+    assert_false(kiln_card_reuse_serves(&none.reuse, "ink:1@0011223344556677"));
+}
+
 static void rows_of_other_formats_are_left_out(void **state)
 {
     (void)state;
@@ -235,6 +251,7 @@ int main(void)
         cmocka_unit_test(rows_of_small_donors_stand_apart),
         cmocka_unit_test(rows_of_coarse_runs_are_of_one_mode),
         cmocka_unit_test(rows_of_loras_are_of_their_files),
+        cmocka_unit_test(a_card_may_have_rows_of_loras_alone),
         cmocka_unit_test(rows_of_other_formats_are_left_out),
         cmocka_unit_test(bad_rows_of_reuse_are_refused_by_name),
     };

@@ -27,7 +27,7 @@
 #define KILN_CARD_PATH 256      /* inside the model's directory */
 #define KILN_CARD_PATH_MAX 4608 /* with the directory */
 #define KILN_CARD_WHY 256
-#define KILN_CARD_REUSE_ROWS 64
+#define KILN_CARD_REUSE_ROWS 128
 #define KILN_CARD_SMALL_ROWS 32
 #define KILN_CARD_REUSE_LORAS 16
 #define KILN_CARD_LORA_ROWS 192 /* of all LoRAs together */
@@ -203,7 +203,9 @@ bool kiln_model_card_fits(struct kiln_model_card *card, const char *model_hash, 
  * False: none was measured.  A LoRA counts as measured as kiln_model_card_mode says. */
 bool kiln_card_reuse_table_of(const struct kiln_card_reuse *reuse, const struct kiln_job *job,
                               bool small, bool coarse, enum kiln_reuse_table *ret);
-/* Whether there are rows for jobs with this LoRA set (kiln_lora_set_key), of whatever strength. */
+/* Whether any table has rows. */
+bool kiln_card_reuse_offers(const struct kiln_card_reuse *reuse);
+/* Whether there are rows for jobs with this LoRA set (kiln_lora_set_key). */
 bool kiln_card_reuse_serves(const struct kiln_card_reuse *reuse, const char *lora_set);
 /* Runs of a class and depth at a size, in a table. */
 struct kiln_card_reuse_run {

@@ -6,6 +6,7 @@
  *      "coarse": {"mode": "4+2", "rows": [...]},
  *      "loras": [{"sha256": 64 hex digits, "strength": 1, "rows": [...]}]}
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "storage/formats/card/model_card_parts.h"
@@ -355,13 +356,28 @@ bool kiln_card_reuse_table_of(const struct kiln_card_reuse *reuse, const struct 
     return false;
 }
 
+bool kiln_card_reuse_offers(const struct kiln_card_reuse *reuse)
+{
+    uint32_t count = reuse->row_count + reuse->small_count + reuse->coarse_count;
+    for (uint32_t i = 0; i < reuse->lora_count; i++)
+        count += reuse->loras[i].count;
+    return count > 0;
+}
+
 bool kiln_card_reuse_serves(const struct kiln_card_reuse *reuse, const char *lora_set)
 {
-    const char *file = strrchr(lora_set, '@');
-    bool found = lora_set[0] == '\0' && reuse->row_count > 0;
-    for (uint32_t i = 0; i < reuse->lora_count && file; i++)
-        found = found || (reuse->loras[i].count > 0 &&
-                          strncmp(file + 1, reuse->loras[i].sha256, KILN_LORA_KEY_DIGITS) == 0);
+    const char *scale = strrchr(lora_set, ':'), *file = strrchr(lora_set, '@');
+    if (lora_set[0] == '\0')
+        return reuse->row_count + reuse->small_count + reuse->coarse_count > 0;
+    if (!scale || !file || strchr(lora_set, '+')) /* one that is not registered, or several */
+        return false;
+    const double set = strtod(scale + 1, NULL);
+    bool found = false;
+    for (uint32_t i = 0; i < reuse->lora_count && !found; i++) {
+        const struct kiln_card_reuse_lora *lora = &reuse->loras[i];
+        found = lora->count > 0 && set >= 0 && set <= lora->strength * 1.001 /* it is rounded */ &&
+                strncmp(file + 1, lora->sha256, KILN_LORA_KEY_DIGITS) == 0;
+    }
     return found;
 }
 
