@@ -20,10 +20,10 @@ struct round {
     bool bus_away;
 };
 
-/* The last look for a donor of this job of the pick, if it found none. */
+/* The last look for a donor of this job of the pick; outdated if it found one. */
 static const struct kiln_reuse_look *missed(const struct kiln_policy_pick *pick, uint64_t job)
 {
-    for (uint32_t i = 0; i < pick->count && pick->skip == 0; i++)
+    for (uint32_t i = 0; i < pick->count; i++)
         if (pick->ids[i] == job)
             return &pick->looks[i];
     return NULL;

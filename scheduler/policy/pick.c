@@ -14,6 +14,8 @@
 #define WALK_WORKERS 8 /* idle workers looked at for one that had the set before, */
 #define WALK_FILES 64  /* or at least has its files, */
 #define WALK_ALL 1024  /* or alone has the files that a group failed without */
+#define WALK_GROUPS 16 /* groups of a set looked at for those that ... */
+#define GROUPS_MAX 8   /* differ only in the steps left, of which so many share an assignment */
 #define SLOW 1.5       /* so many times slower than the fastest counts as slow at the end */
 
 /* A slow worker that begins a job when the fleet has almost finished would end after all others. */
@@ -57,14 +59,70 @@ static void expect(struct kiln_policy *p, const struct pol_worker *worker, uint3
     p->switches++;
 }
 
+/* Moves jobs of the group into the assignment, job first, until it has `count`. */
+static void fill(struct kiln_policy *p, uint32_t group, uint32_t job, uint32_t count, bool urgent,
+                 double each_s, struct kiln_policy_pick *ret)
+{
+    const struct kiln_reuse_look again = {0}; /* who was found a latent looks for it again */
+    p->groups[group].refs++;                  /* outlives its last job until the end */
+    for (; ret->count < count && job != KILN_NONE; job = next_job(p, group, urgent)) {
+        const struct pol_job *j = &p->jobs[job];
+        ret->looks[ret->count] = j->unplaced || p->groups[group].skip > 0 ? again : j->look;
+        ret->ids[ret->count++] = j->id;
+        const uint32_t tenant = p->queues[j->queue].tenant;
+        kiln_policy_job_unready(p, job);
+        kiln_policy_charge(p, tenant, each_s);
+        kiln_policy_drop_job(p, job);
+    }
+    p->groups[group].refs--;
+    kiln_policy_drop_group(p, group);
+}
+
+/* Groups whose jobs differ from those of this one only in the steps they have left: up to
+ * GROUPS_MAX, and how many. */
+static uint32_t others_of(struct kiln_policy *p, const struct pol_worker *worker, uint32_t group,
+                          uint32_t ret[GROUPS_MAX])
+{
+    const struct pol_group *g = &p->groups[group];
+    uint32_t count = 0, other = kiln_treap_first(p->group_rank, p->sets[g->set].groups);
+    for (int i = 0; i < WALK_GROUPS && other != KILN_NONE && count < GROUPS_MAX; i++) {
+        const struct pol_group *o = &p->groups[other];
+        if (other != group && o->width == g->width && o->height == g->height &&
+            o->steps == g->steps && o->guidance == g->guidance && o->ready > 0 && !o->alone &&
+            strcmp(o->mode, g->mode) == 0 && kiln_policy_allowed(p, worker, other))
+            ret[count++] = other;
+        other = kiln_treap_next(p->group_rank, p->sets[g->set].groups, other);
+    }
+    return count;
+}
+
+/* When all such jobs fit one assignment, it has them all: the worker cuts it where that is faster
+ * there, and else runs one call where there would have been several. */
+static void add_last(struct kiln_policy *p, const struct pol_worker *worker, uint32_t group,
+                     uint32_t count, struct kiln_policy_pick *ret)
+{
+    uint32_t others[GROUPS_MAX], jobs = ret->count;
+    const uint32_t n = p->groups[group].ready > 0 ? 0 : others_of(p, worker, group, others);
+    for (uint32_t i = 0; i < n; i++)
+        jobs += p->groups[others[i]].ready;
+    for (uint32_t i = 0; i < n && jobs <= count; i++) {
+        const uint32_t ready = p->groups[others[i]].ready;
+        const struct kiln_cost_shape shape = kiln_policy_shape(p, others[i], ready, worker);
+        const double compute_s = kiln_cost_compute(p->costs, &shape);
+        ret->compute_s += compute_s;
+        fill(p, others[i], next_job(p, others[i], false), ret->count + ready, false,
+             compute_s / ready, ret);
+    }
+}
+
 static void take(struct kiln_policy *p, uint32_t worker_slot, const struct pol_choice *choice,
                  int64_t now_ms, struct kiln_policy_pick *ret)
 {
     struct pol_worker *worker = &p->workers[worker_slot];
     uint32_t group = choice->group, set = p->groups[group].set;
     struct pol_group *g = &p->groups[group];
-    uint32_t count = kiln_policy_batch_size(p, worker, group);
-    count = count < g->ready ? count : g->ready;
+    const uint32_t most = kiln_policy_batch_size(p, worker, group);
+    const uint32_t count = most < g->ready ? most : g->ready;
     memset(ret, 0, sizeof(*ret));
     ret->rule = choice->rule;
     ret->skip = g->skip;
@@ -72,15 +130,9 @@ static void take(struct kiln_policy *p, uint32_t worker_slot, const struct pol_c
     bool urgent = choice->rule == KILN_RULE_OVERDUE;
     uint32_t job = choice->job != KILN_NONE ? choice->job : next_job(p, group, urgent);
     expect(p, worker, group, job, count, ret);
-    for (; ret->count < count && job != KILN_NONE; job = next_job(p, group, urgent)) {
-        uint32_t tenant = p->queues[p->jobs[job].queue].tenant;
-        kiln_policy_job_unready(p, job);
-        kiln_policy_charge(p, tenant, ret->compute_s / count);
-        ret->looks[ret->count] =
-            p->jobs[job].unplaced ? (struct kiln_reuse_look){0} : p->jobs[job].look;
-        ret->ids[ret->count++] = p->jobs[job].id;
-        kiln_policy_drop_job(p, job);
-    }
+    fill(p, group, job, count, urgent, ret->compute_s / count, ret);
+    if (!g->alone)
+        add_last(p, worker, group, most, ret);
     worker->width = g->width;
     worker->height = g->height;
     worker->steps = g->steps;

@@ -96,7 +96,9 @@ struct kiln_policy_pick {
     uint64_t ids[KILN_ASSIGN_MAX];
     struct kiln_reuse_look looks[KILN_ASSIGN_MAX]; /* of each, the last that was said of
                                                       it; zero: look again */
-    uint32_t count, skip;                          /* skip: steps that all are expected to save */
+    uint32_t count;
+    uint32_t skip; /* steps that the first ones are expected to save; the last that wait for this
+                      size and set may save others */
     enum kiln_policy_rule rule;
     double compute_s, switch_s; /* expected */
     double capture_s;           /* ... more, if it is the worker's first of this size */

@@ -104,11 +104,12 @@ static void what_is_not_measured_is_tried(void **state)
     batch(pictures);
     assert_false(kiln_call_times_sort_out(times, &kind, pictures));
     learn(times, 0, 10, 0, 8, KILN_CALL_TIMES_KNOWN);
-    learn(times, 0, 10, 0, 5, KILN_CALL_TIMES_KNOWN);
-    learn(times, 0, 10, 1, 2, KILN_CALL_TIMES_KNOWN);
-    learn(times, 0, 10, 6, 1, KILN_CALL_TIMES_KNOWN - 1);
     assert_false(kiln_call_times_sort_out(times, &kind, pictures));
-    learn(times, 0, 10, 6, 1, 1);
+    learn(times, 0, 10, 0, 5, KILN_CALL_TIMES_KNOWN - 1);
+    assert_false(kiln_call_times_sort_out(times, &kind, pictures));
+    learn(times, 0, 10, 0, 5, 1);
+    assert_false(kiln_call_times_sort_out(times, &kind, pictures)); /* the others may take nothing */
+    learn(times, 0, 10, 1, 2, KILN_CALL_TIMES_KNOWN);
     assert_true(kiln_call_times_sort_out(times, &kind, pictures));
     /* Times of another size or mode are no evidence. */
     struct kiln_call_kind other = kind;
@@ -118,6 +119,25 @@ static void what_is_not_measured_is_tried(void **state)
     other = (struct kiln_call_kind){.width = 256, .height = 256, .steps = 8, .mode = "coarse=4+3"};
     assert_false(kiln_call_times_sort_out(times, &other, pictures));
     kiln_call_times_free(times);
+}
+
+/* Other numbers of pictures tell the least and the most that a call takes. */
+static void numbers_that_were_not_measured_are_bounded(void **state)
+{
+    (void)state;
+    uint32_t pictures[KILN_STEPS_MAX];
+    for (int large = 0; large < 2; large++) {
+        struct kiln_call_times *times = kiln_call_times_new();
+        const double each_ms = large ? 10 : 0, call_ms = large ? 0.1 : 10;
+        assert_non_null(times);
+        learn(times, each_ms, call_ms, 0, 2, KILN_CALL_TIMES_KNOWN);
+        learn(times, each_ms, call_ms, 0, 8, KILN_CALL_TIMES_KNOWN);
+        batch(pictures);
+        pictures[6] = 0; /* five in full and two that skip one step: 80 ms, or 80 and 70 */
+        assert_int_equal(kiln_call_times_sort_out(times, &kind, pictures), !large);
+        assert_int_equal(pictures[0], large ? 5 : 7);
+        kiln_call_times_free(times);
+    }
 }
 
 /* The first calls of a shape are slow; a few of them are outvoted, and old times do not last. */
@@ -169,6 +189,7 @@ int main(void)
         cmocka_unit_test(a_device_with_room_is_not_given_three_calls_for_one),
         cmocka_unit_test(what_pays_stays),
         cmocka_unit_test(what_is_not_measured_is_tried),
+        cmocka_unit_test(numbers_that_were_not_measured_are_bounded),
         cmocka_unit_test(times_follow_the_device),
         cmocka_unit_test(memory_is_bounded),
     };

@@ -83,26 +83,58 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* NAN: not measured often enough. */
-static double usual_ms(struct kiln_call_times *times, const struct kiln_call_kind *kind,
+/* The median of the last calls that began at this step, with so many pictures or, where these are
+ * not enough, with the next numbers below (way -1) or above (1); NAN: there are too few. */
+static double usual_ms(const struct kiln_call_times *times, const struct kiln_call_kind *kind,
+                       uint32_t step, uint32_t pictures, int way)
+{
+    const struct entry *of[KILN_ASSIGN_MAX + 1] = {NULL};
+    double ms[KILN_CALL_TIMES_KNOWN + KILN_CALL_TIMES_KEPT];
+    size_t count = 0;
+    for (int i = 0; i < ENTRIES; i++) {
+        const struct entry *entry = &times->entries[i];
+        if (entry->pictures <= KILN_ASSIGN_MAX && is_of(entry, kind, step, entry->pictures))
+            of[entry->pictures] = entry;
+    }
+    for (uint32_t n = pictures; n >= 1 && n <= KILN_ASSIGN_MAX && count < KILN_CALL_TIMES_KNOWN;
+         n += (uint32_t)way) {
+        const size_t kept = !of[n] ? 0
+                            : of[n]->samples < KILN_CALL_TIMES_KEPT ? of[n]->samples
+                                                                    : KILN_CALL_TIMES_KEPT;
+        if (kept > 0)
+            memcpy(ms + count, of[n]->ms, kept * sizeof *ms);
+        count += kept;
+    }
+    if (count < KILN_CALL_TIMES_KNOWN)
+        return NAN;
+    qsort(ms, count, sizeof *ms, compare);
+    return ms[count / 2];
+}
+
+/* The most that a call takes: as calls of more pictures do, if it was not measured itself. */
+static double most_ms(const struct kiln_call_times *times, const struct kiln_call_kind *kind,
+                      uint32_t step, uint32_t pictures)
+{
+    const double ms = usual_ms(times, kind, step, pictures, 1);
+    return isnan(ms) ? INFINITY : ms;
+}
+
+/* The least: as calls of fewer pictures do, or else by those in full, of which it leaves out steps,
+ * but neither text nor decoding. */
+static double least_ms(const struct kiln_call_times *times, const struct kiln_call_kind *kind,
                        uint32_t step, uint32_t pictures)
 {
-    const struct entry *entry = find(times, kind, step, pictures);
-    double sorted[KILN_CALL_TIMES_KEPT];
-    if (!is_of(entry, kind, step, pictures) || entry->samples < KILN_CALL_TIMES_KNOWN)
-        return NAN;
-    const size_t count =
-        entry->samples < KILN_CALL_TIMES_KEPT ? entry->samples : KILN_CALL_TIMES_KEPT;
-    memcpy(sorted, entry->ms, count * sizeof *sorted);
-    qsort(sorted, count, sizeof *sorted, compare);
-    return sorted[count / 2];
+    double ms = usual_ms(times, kind, step, pictures, -1);
+    if (isnan(ms) && step < kind->steps)
+        ms = usual_ms(times, kind, 0, pictures, -1) * (kind->steps - step) / kind->steps;
+    return isnan(ms) ? 0 : ms;
 }
 
 /* --- the choice ------------------------------------------------------------------------------- */
 
-/* What the batch takes if pictures that begin at steps[i], a call of own_ms[i], do so where bit i
- * of kept is set, and run in full elsewhere; NAN: not known. */
-static double batch_ms(struct kiln_call_times *times, const struct kiln_call_kind *kind,
+/* The most that the batch takes if pictures that begin at steps[i], a call of own_ms[i] at most, do
+ * so where bit i of kept is set, and run in full elsewhere. */
+static double batch_ms(const struct kiln_call_times *times, const struct kiln_call_kind *kind,
                        const uint32_t pictures[KILN_STEPS_MAX], const uint32_t *steps,
                        const double *own_ms, int count, uint32_t kept)
 {
@@ -113,7 +145,7 @@ static double batch_ms(struct kiln_call_times *times, const struct kiln_call_kin
             ms += own_ms[i];
         else
             full += pictures[steps[i]];
-    return full ? ms + usual_ms(times, kind, 0, full) : ms;
+    return full ? ms + most_ms(times, kind, 0, full) : ms;
 }
 
 bool kiln_call_times_sort_out(struct kiln_call_times *times, const struct kiln_call_kind *kind,
@@ -133,13 +165,15 @@ bool kiln_call_times_sort_out(struct kiln_call_times *times, const struct kiln_c
     pthread_mutex_lock(&times->lock);
     const uint32_t all = (1u << count) - 1;
     double own_ms[STEPS_AT_ONCE];
-    for (int i = 0; i < count; i++)
-        own_ms[i] = usual_ms(times, kind, steps[i], pictures[steps[i]]);
     uint32_t best = all;
-    double best_ms = batch_ms(times, kind, pictures, steps, own_ms, count, all);
+    double best_ms = pictures[0] ? least_ms(times, kind, 0, pictures[0]) : 0; /* of all calls */
+    for (int i = 0; i < count; i++) {
+        own_ms[i] = most_ms(times, kind, steps[i], pictures[steps[i]]);
+        best_ms += least_ms(times, kind, steps[i], pictures[steps[i]]);
+    }
     for (uint32_t kept = 0; kept < all; kept++) {
         const double ms = batch_ms(times, kind, pictures, steps, own_ms, count, kept);
-        if (ms < best_ms) { /* not if either is unknown */
+        if (ms < best_ms) { /* not if it is unknown */
             best_ms = ms;
             best = kept;
         }

@@ -4,9 +4,10 @@
  * longer for eight small pictures than for one takes longer for three calls than for one of all
  * pictures in full, however many steps that saves.  So a worker notes how long its calls took, by
  * what they rendered, the step at which they began and their number of pictures: the median of the
- * last KILN_CALL_TIMES_KEPT of a kind.  Pictures are left to run in full if all calls that their
- * batch would need otherwise were measured, and take longer than the calls without them.  A batch
- * that is one call anyway is left as it is.  What is not measured is tried; and every
+ * last KILN_CALL_TIMES_KEPT of a kind.  A call of more pictures takes as long or longer, and one
+ * that leaves out steps no less than its share.  Pictures are left to run in full if all calls that
+ * their batch would need otherwise take longer, by these bounds, than the calls without them.  A
+ * batch that is one call anyway is left as it is.  What the bounds do not tell is tried; and every
  * KILN_CALL_TIMES_AGAIN-th batch is cut all the same, so that old times do not last.
  *
  * No I/O, no clock; memory for 256 kinds of calls.  Any thread.
