@@ -10,6 +10,7 @@
 
 #include "storage/ledger/gallery/follow.h"
 #include "storage/ledger/gallery/gallery.h"
+#include "storage/ledger/gallery/windows.h"
 #include "storage/ledger/ledger.h"
 #include "tests/support/gallery.h"
 #include "tests/support/rig.h"
@@ -463,6 +464,38 @@ static void a_mistyped_word_has_a_suggestion(void **state)
     assert_string_equal(out, "");
 }
 
+/* The next window, after one that had so many hits, begins behind this job. */
+static void expect_next(bool newer, const struct kiln_gallery_index *index, uint32_t had,
+                        uint64_t job)
+{
+    struct kiln_parts window;
+    bool more;
+    kiln_parts_begin(&window, index, newer, newer ? 0 : INT64_MAX, newer ? INT64_MAX : 0, 49);
+    assert_int_equal(window.parts, 1);
+    kiln_test_ok(kiln_parts_go_on(&window, session, had, 49, INT64_MAX, &more, &rig.err), rig.err);
+    assert_true(more);
+    assert_int_equal(window.at, job);
+}
+
+static void a_window_without_hits_leads_to_the_next_picture(void **state)
+{
+    (void)state;
+    char *text = kiln_test_sql(rig.stack, "SELECT max(job_id) FROM gallery_text");
+    const uint64_t part = 1u << KILN_PART_BITS, last = strtoull(text, NULL, 10), far = 64 * part;
+    struct kiln_gallery_index index = {.pictures = 1000000, .rarest = 900000, .first = 1};
+    free(text);
+    assert_true(last < 32 * part);
+    index.last = far - 1; /* there was a picture, whose batch was removed */
+    expect_next(false, &index, 1, far - part);
+    expect_next(false, &index, 0, last + 1);
+    free(kiln_test_sql(rig.stack, "INSERT INTO gallery_text (job_id, day, pool, tsv)"
+                                  " VALUES (900000, '2026-01-01', 'p', '')"));
+    index.first = (last / part + 1) * part; /* as above */
+    expect_next(true, &index, 1, index.first + part - 1);
+    expect_next(true, &index, 0, 899999);
+    free(kiln_test_sql(rig.stack, "DELETE FROM gallery_text WHERE job_id = 900000"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -480,6 +513,7 @@ int main(void)
         cmocka_unit_test(counts_are_bounded),
         cmocka_unit_test(days_are_counted_with_the_filter),
         cmocka_unit_test(a_mistyped_word_has_a_suggestion),
+        cmocka_unit_test(a_window_without_hits_leads_to_the_next_picture),
     };
     return cmocka_run_group_tests(tests, start, stop);
 }

@@ -133,10 +133,11 @@ static int count_windows(struct kiln_ledger *session, const struct kiln_gallery_
             return rc;
         rc = read_days(session, &rest, question, lexemes, &behind, days, err);
         free(lexemes);
+        if (rc == 0)
+            rc = kiln_parts_go_on(&window, session, (uint32_t)(days->pictures - before),
+                                  KILN_GALLERY_COUNT_MAX, question->deadline, &more, err);
         if (rc)
             return rc;
-        more = kiln_parts_next(&window, (uint32_t)(days->pictures - before), KILN_GALLERY_COUNT_MAX,
-                               question->deadline);
         if (more && kiln_clock_ms() >= question->deadline)
             return kiln_gallery_time_of(session, window.at, false, ret_back_to_ms, err);
     }
@@ -263,7 +264,10 @@ static int find_any(struct kiln_ledger *session, const struct kiln_gallery_quest
         free(lexemes);
         if (rc || hits->count == KILN_GALLERY_HITS_MAX)
             return rc;
-        more = kiln_parts_next(&window, hits->count - before, 2 * WINDOW_HITS, question->deadline);
+        rc = kiln_parts_go_on(&window, session, hits->count - before, 2 * WINDOW_HITS,
+                              question->deadline, &more, err);
+        if (rc)
+            return rc;
         hits->out_of_time = more && kiln_clock_ms() >= question->deadline;
         more = more && !hits->out_of_time;
     }

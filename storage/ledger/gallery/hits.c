@@ -146,7 +146,10 @@ static int from_windows(struct search *search, const struct kiln_gallery_index *
         }
         if (rc || hits->count == search->want->most)
             return rc;
-        more = kiln_parts_next(&window, hits->count - before, wanted, search->deadline);
+        rc = kiln_parts_go_on(&window, search->session, hits->count - before, wanted,
+                              search->deadline, &more, err);
+        if (rc)
+            return rc;
         wanted = enough > hits->count ? enough - hits->count : 0;
         if (more && (wanted == 0 || kiln_clock_ms() >= search->deadline)) {
             hits->reached = window.at;

@@ -142,3 +142,24 @@ bool kiln_parts_next(struct kiln_parts *window, uint32_t had, uint32_t wanted, i
     window->parts = window->whole ? left : window->parts;
     return left > 0;
 }
+
+int kiln_parts_go_on(struct kiln_parts *window, struct kiln_ledger *session, uint32_t had,
+                     uint32_t wanted, int64_t deadline, bool *ret_more, struct kiln_error *err)
+{
+    static const struct kiln_statement ask[2] = {
+        {KILN_PLANNED_ONCE("gallery_gap"),
+         "SELECT coalesce((SELECT job_id FROM gallery_text WHERE job_id < $1::bigint"
+         " ORDER BY job_id DESC LIMIT 1) + 1, 0)"},
+        {KILN_PLANNED_ONCE("gallery_gap_up"),
+         "SELECT coalesce((SELECT job_id FROM gallery_text WHERE job_id > $1::bigint"
+         " ORDER BY job_id LIMIT 1) - 1, 9223372036854775807)"}};
+    struct kiln_params params = {0};
+    uint64_t low, high;
+    *ret_more = kiln_parts_next(window, had, wanted, deadline);
+    if (!*ret_more || had > 0)
+        return 0;
+    KILN_BIND(&params, window->at);
+    int rc = kiln_ledger_ask(session, &ask[window->newer], &params, KILN_FIELDS(window->at), err);
+    *ret_more = rc == 0 && bounds(window, &low, &high);
+    return rc;
+}

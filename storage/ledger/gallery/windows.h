@@ -55,5 +55,11 @@ int kiln_parts_lexemes(struct kiln_parts *window, const char *lexemes, char **re
                        struct kiln_error *err) KILN_MUST_CHECK;
 /* The window after one that had so many of the hits that are still wanted; false: there is none. */
 bool kiln_parts_next(struct kiln_parts *window, uint32_t had, uint32_t wanted, int64_t deadline);
+/* The same, but after a window without hits the next one begins at a picture.  Any number of jobs
+ * may have none, and their windows take no time, so that the first one behind them would be far too
+ * wide. */
+int kiln_parts_go_on(struct kiln_parts *window, struct kiln_ledger *session, uint32_t had,
+                     uint32_t wanted, int64_t deadline, bool *ret_more,
+                     struct kiln_error *err) KILN_MUST_CHECK;
 
 #endif
