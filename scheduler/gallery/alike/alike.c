@@ -23,6 +23,7 @@
 #define NOTES_MAX 5000        /* beyond it everything is walked again */
 #define BATCH 50              /* fingerprints in one write */
 #define FILE_MAX (8u << 20)   /* bytes of a file that is looked at */
+#define REST_PAGE 30          /* times as long as reading a page took, after it */
 #define REST_WALK 3           /* times as long as a picture took, after it */
 #define REST_NEW 1            /* after a new one */
 #define REST_MAX_MS 2000      /* whatever the store took */
@@ -201,7 +202,7 @@ static int walk(struct kiln_alike *alike, bool *ret_ended, struct kiln_error *er
     int code = kiln_gallery_fingerprints_below(alike->session, alike->walk_below, PAGE_ROWS,
                                                read_row, &page, err);
     if (code == 0)
-        *ret_ended = !rest(alike, REST_WALK, kiln_monotonic_ms() - begin_ms);
+        *ret_ended = !rest(alike, REST_PAGE, kiln_monotonic_ms() - begin_ms);
     if (code == 0 && !*ret_ended)
         code = finish_page(alike, REST_WALK, ret_ended, err);
     if (code == 0 && !*ret_ended)
