@@ -13,6 +13,7 @@
 #include "schemas/digest.h"
 #include "schemas/text/utf8.h"
 #include "storage/ledger/ledger.h"
+#include "storage/ledger/read/batch.h"
 
 #define SESSIONS 4 /* workers that commit */
 #define INSERTED 1000
@@ -166,6 +167,15 @@ void kiln_bench_commits_free(struct kiln_bench_commits *c)
         kiln_ledger_close(c->sessions[i]);
     free(c->jobs);
     free(c);
+}
+
+int kiln_bench_commits_remove(struct kiln_bench_commits *c, struct kiln_error *err)
+{
+    const char *pool = kiln_config_text(c->config, KILN_KEY_POOL);
+    struct kiln_removed removed;
+    uint64_t cancelled;
+    int rc = kiln_ledger_cancel(c->sessions[0], pool, 0, c->batch, &cancelled, err);
+    return rc ? rc : kiln_ledger_remove_batch(c->sessions[0], pool, c->batch, &removed, err);
 }
 
 /* --- commits -----------------------------------------------------------------------------------

@@ -18,6 +18,10 @@ int kiln_bench_commits_new(const struct kiln_config *config, char *const *prompt
                            uint32_t prompt_count, uint32_t count, struct kiln_bench_commits **ret,
                            struct kiln_error *err) KILN_MUST_CHECK;
 void kiln_bench_commits_free(struct kiln_bench_commits *commits); /* accepts NULL */
+/* Removes the jobs and their pictures, which have no files: every gallery that starts would look
+ * for them.  After the last run. */
+int kiln_bench_commits_remove(struct kiln_bench_commits *commits,
+                              struct kiln_error *err) KILN_MUST_CHECK;
 /* Of one kind of turn; the caller releases the times. */
 struct kiln_bench_commit_times {
     struct kiln_bench_times all, calm; /* from when a commit was due; calm: without a stall of the

@@ -196,11 +196,12 @@ static int plan(struct kiln_bench_web *kinds, uint32_t count, double seconds, st
     int rc = due_s && all ? 0 : kiln_fail(err, KILN_NO_MEMORY, "no memory for the requests");
     for (uint32_t kind = 0; kind < count && rc == 0; kind++) {
         struct kiln_bench_times *times = &kinds[kind].times;
-        const uint32_t before = times->count + times->failed; /* paths go on from there */
+        const uint32_t before = kinds[kind].asked; /* paths go on from there */
         const uint32_t n = kiln_bench_arrivals(kinds[kind].rate, seconds, kind + 1 + 16 * before,
                                                due_s, REQUESTS_MAX - total);
         for (uint32_t i = 0; i < n; i++)
             all[total++] = (struct request){due_s[i], kind, before + i};
+        kinds[kind].asked += n;
         rc = kiln_bench_times_fit(times, n, err);
     }
     free(due_s);
@@ -270,6 +271,12 @@ int kiln_bench_web_run(uint16_t port, struct kiln_bench_web *kinds, uint32_t cou
     free(loop->room);
     free(loop);
     return rc;
+}
+
+void kiln_bench_web_forget(struct kiln_bench_web *kind)
+{
+    kind->times.count = kind->times.failed = 0;
+    memset(kind->slowest, 0, sizeof kind->slowest);
 }
 
 /* --- one request -------------------------------------------------------------------------------

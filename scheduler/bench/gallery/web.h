@@ -17,6 +17,7 @@ struct kiln_bench_web {
     double rate;  /* a second */
     char **paths; /* that take turns; owned by the caller */
     uint32_t path_count;
+    uint32_t asked;                /* requests of all runs */
     struct kiln_bench_times times; /* of all runs; released by the caller */
     struct kiln_bench_slow {
         double ms, due_s;          /* due: from the start of its run */
@@ -28,6 +29,8 @@ struct kiln_bench_web {
  * next paths. */
 int kiln_bench_web_run(uint16_t port, struct kiln_bench_web *kinds, uint32_t count, double seconds,
                        struct kiln_error *err) KILN_MUST_CHECK;
+/* What was measured so far; the paths go on. */
+void kiln_bench_web_forget(struct kiln_bench_web *kind);
 /* One request; *ret_status 0: no answer.  body (NULL: not wanted) is malloc'd, with a NUL. */
 void kiln_bench_web_get(uint16_t port, const char *path, unsigned *ret_status, char **ret_body);
 
