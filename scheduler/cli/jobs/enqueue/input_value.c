@@ -56,13 +56,14 @@ static int check_list(enum kiln_job_key key, const char *text, size_t len, struc
                 : 0;
 }
 
-/* A value that does not fit the key's type becomes a string, which the validator then refuses.
- * A list has been checked. */
+/* A value that does not fit the key's type becomes a string, which the validator then refuses.  A
+ * list may come from a form: what follows its end would be other keys. */
 static void put_value(enum kiln_job_key key, const char *text, size_t len, struct kiln_text *out)
 {
     enum kiln_job_key_type type = kiln_job_keys[key].type;
     bool number = type == KILN_JOB_WHOLE || type == KILN_JOB_NUMBER || type == KILN_JOB_SEED;
     const char *fault = NULL, *end = text + len;
+    struct kiln_error why;
     number = number && len > 0 && (*text == '-' || (*text >= '0' && *text <= '9')) &&
              kiln_json_scan_number(text, end, &fault) == end && !fault;
     if (number)
@@ -71,7 +72,7 @@ static void put_value(enum kiln_job_key key, const char *text, size_t len, struc
         kiln_text_puts(out, "true"); /* spreadsheets write TRUE */
     else if (type == KILN_JOB_BOOL && is_word(text, len, "false"))
         kiln_text_puts(out, "false");
-    else if (is_list(key, text, len))
+    else if (is_list(key, text, len) && check_list(key, text, len, &why) == 0)
         kiln_text_add(out, text, len);
     else
         kiln_text_json(out, text, len);
