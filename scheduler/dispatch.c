@@ -58,7 +58,8 @@ static void choose_donors(struct kiln_leader *leader, const struct kiln_policy_p
             jobs[at[i]].donor = (struct kiln_donor){0};
 }
 
-/* All jobs are of one group, so size, mode and set of the first one are those of all. */
+/* The jobs differ in the steps they have left at most, so size, mode and set of the first one are
+ * those of all. */
 static int send(struct kiln_leader *leader, const struct kiln_policy_pick *pick, const char *id,
                 struct kiln_job *jobs, size_t count, struct kiln_error *err)
 {

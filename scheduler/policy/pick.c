@@ -14,7 +14,7 @@
 #define WALK_WORKERS 8 /* idle workers looked at for one that had the set before, */
 #define WALK_FILES 64  /* or at least has its files, */
 #define WALK_ALL 1024  /* or alone has the files that a group failed without */
-#define WALK_GROUPS 16 /* groups of a set looked at for those that ... */
+#define OTHERS_WALK 16 /* groups of a set looked at for those that ... */
 #define GROUPS_MAX 8   /* differ only in the steps left, of which so many share an assignment */
 #define SLOW 1.5       /* so many times slower than the fastest counts as slow at the end */
 
@@ -78,31 +78,33 @@ static void fill(struct kiln_policy *p, uint32_t group, uint32_t job, uint32_t c
     kiln_policy_drop_group(p, group);
 }
 
-/* Groups whose jobs differ from those of this one only in the steps they have left: up to
- * GROUPS_MAX, and how many. */
+/* Groups whose jobs differ from those of this one only in the steps they have left, backfill or not
+ * as those of this one; how many, or 0 if there may be more than were looked at. */
 static uint32_t others_of(struct kiln_policy *p, const struct pol_worker *worker, uint32_t group,
-                          uint32_t ret[GROUPS_MAX])
+                          bool backfill, uint32_t ret[GROUPS_MAX])
 {
     const struct pol_group *g = &p->groups[group];
     uint32_t count = 0, other = kiln_treap_first(p->group_rank, p->sets[g->set].groups);
-    for (int i = 0; i < WALK_GROUPS && other != KILN_NONE && count < GROUPS_MAX; i++) {
+    for (int i = 0; i < OTHERS_WALK && other != KILN_NONE && count < GROUPS_MAX; i++) {
         const struct pol_group *o = &p->groups[other];
         if (other != group && o->width == g->width && o->height == g->height &&
             o->steps == g->steps && o->guidance == g->guidance && o->ready > 0 && !o->alone &&
-            strcmp(o->mode, g->mode) == 0 && kiln_policy_allowed(p, worker, other))
+            strcmp(o->mode, g->mode) == 0 && pol_is_backfill(&p->group_rank[other]) == backfill &&
+            kiln_policy_allowed(p, worker, other))
             ret[count++] = other;
         other = kiln_treap_next(p->group_rank, p->sets[g->set].groups, other);
     }
-    return count;
+    return other == KILN_NONE ? count : 0;
 }
 
 /* When all such jobs fit one assignment, it has them all: the worker cuts it where that is faster
  * there, and else runs one call where there would have been several. */
 static void add_last(struct kiln_policy *p, const struct pol_worker *worker, uint32_t group,
-                     uint32_t count, struct kiln_policy_pick *ret)
+                     bool backfill, uint32_t count, struct kiln_policy_pick *ret)
 {
     uint32_t others[GROUPS_MAX], jobs = ret->count;
-    const uint32_t n = p->groups[group].ready > 0 ? 0 : others_of(p, worker, group, others);
+    const uint32_t n =
+        p->groups[group].ready > 0 ? 0 : others_of(p, worker, group, backfill, others);
     for (uint32_t i = 0; i < n; i++)
         jobs += p->groups[others[i]].ready;
     for (uint32_t i = 0; i < n && jobs <= count; i++) {
@@ -123,6 +125,7 @@ static void take(struct kiln_policy *p, uint32_t worker_slot, const struct pol_c
     struct pol_group *g = &p->groups[group];
     const uint32_t most = kiln_policy_batch_size(p, worker, group);
     const uint32_t count = most < g->ready ? most : g->ready;
+    const bool backfill = pol_is_backfill(&p->group_rank[group]);
     memset(ret, 0, sizeof(*ret));
     ret->rule = choice->rule;
     ret->skip = g->skip;
@@ -132,7 +135,7 @@ static void take(struct kiln_policy *p, uint32_t worker_slot, const struct pol_c
     expect(p, worker, group, job, count, ret);
     fill(p, group, job, count, urgent, ret->compute_s / count, ret);
     if (!g->alone)
-        add_last(p, worker, group, most, ret);
+        add_last(p, worker, group, backfill, most, ret);
     worker->width = g->width;
     worker->height = g->height;
     worker->steps = g->steps;

@@ -95,6 +95,25 @@ static void the_last_ones_go_together(void **state)
     assert_int_equal(pick_at(200).ids[0], 9);
 }
 
+/* ... but backfill does not come along with work that others wait for. */
+static void backfill_does_not_go_with_the_last_ones(void **state)
+{
+    (void)state;
+    struct kiln_policy_job later = job(3, "");
+    add_skip(1, 0, 1);
+    add_skip(2, 6, 2);
+    later.queued_ms = 3;
+    later.priority = -10;
+    add(later);
+    expect(3, 2);
+    worker("w", 2, 8);
+    const struct kiln_policy_pick pick = pick_at(100);
+    assert_int_equal(pick.count, 2);
+    assert_int_equal(pick.ids[0] + pick.ids[1], 3);
+    kiln_policy_finish(policy, "w", pick.tag);
+    assert_int_equal(pick_at(200).ids[0], 3);
+}
+
 /* A batch is queued at one moment: no kind waits for the whole of the other. */
 static void jobs_of_one_moment_go_in_their_order(void **state)
 {
@@ -350,6 +369,7 @@ int main(void)
         KILN_POLICY_TEST(a_batch_has_as_many_steps_left),
         KILN_POLICY_TEST(nobody_waits_for_a_partner),
         KILN_POLICY_TEST(the_last_ones_go_together),
+        KILN_POLICY_TEST(backfill_does_not_go_with_the_last_ones),
         KILN_POLICY_TEST(jobs_of_one_moment_go_in_their_order),
         KILN_POLICY_TEST(costs_are_of_the_steps_left),
         KILN_POLICY_TEST(small_steps_left_out_cost_little),
