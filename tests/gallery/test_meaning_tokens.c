@@ -1,16 +1,19 @@
 /* test_meaning_tokens.c - pictures found by the tokens of their prompts: on a real ledger, with an
  * encoder of the test's own whose features say the first letters of words. */
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
 #include "pipeline/embed/captions/captions.h"
 #include "scheduler/gallery/meaning/mixed.h"
 #include "storage/formats/safetensors.h"
+#include "storage/ledger/gallery/follow.h"
 #include "storage/ledger/ledger.h"
 #include "tests/support/gallery.h"
 #include "tests/support/rig.h"
@@ -232,11 +235,69 @@ static void a_search_without_the_ledger_fails(void **state)
     close_gallery();
 }
 
+/* As a gallery does that follows the ledger. */
+static void index_words(void)
+{
+    struct kiln_follower_options options = {.each = kiln_meaning_note, .arg = meaning};
+    struct kiln_follower_progress progress = {.more = true};
+    struct kiln_follower *follower;
+    kiln_test_ok(kiln_follower_open(rig.stack->config, "gallery", &options, &follower, &rig.err),
+                 rig.err);
+    for (int i = 0; i < 100 && progress.more; i++)
+        kiln_test_ok(kiln_follower_step(follower, &progress, &rig.err), rig.err);
+    assert_false(progress.more);
+    kiln_follower_close(follower);
+}
+
+static void *hold_tokens(void *arg)
+{
+    free(kiln_test_sql(rig.stack, "BEGIN; LOCK TABLE gallery_vector; SELECT pg_sleep(3); COMMIT"));
+    return arg;
+}
+
+static int count_tile(void *arg, const struct kiln_gallery_tile *tile, struct kiln_error *err)
+{
+    (void)tile, (void)err;
+    ++*(uint32_t *)arg;
+    return 0;
+}
+
+/* Pictures that have the words are not lost with those that only mean the same. */
+static void a_list_whose_tokens_come_late_has_its_words(void **state)
+{
+    (void)state;
+    struct kiln_mixed *mixed;
+    struct kiln_gallery_page page;
+    struct kiln_gallery_query query = {.filter = grown, .words = ODD, .rows_max = 10};
+    uint32_t count = 0, late = 0;
+    pthread_t holder;
+    show_words(0, 5);
+    open_gallery(grown.pool, NULL);
+    load_all();
+    index_words();
+    kiln_test_ok(kiln_mixed_new(rig.stack->config, meaning, &mixed, &rig.err), rig.err);
+    kiln_test_ok(kiln_mixed_list(mixed, session, &query, count_tile, &count, &page, &rig.err),
+                 rig.err);
+    assert_int_equal(pthread_create(&holder, NULL, hold_tokens, NULL), 0);
+    nanosleep(&(struct timespec){1, 0}, NULL);
+    kiln_test_ok(kiln_mixed_list(mixed, session, &query, count_tile, &late, &page, &rig.err),
+                 rig.err);
+    pthread_join(holder, NULL);
+    assert_true(count > 0 && late > 0 && late <= count);
+    count = 0;
+    kiln_test_ok(kiln_mixed_list(mixed, session, &query, count_tile, &count, &page, &rig.err),
+                 rig.err);
+    assert_true(count >= late);
+    kiln_mixed_free(mixed);
+    close_gallery();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_head_says_which_words_count),
         cmocka_unit_test(tokens_of_all_prompts_are_read_from_the_ledger),
+        cmocka_unit_test(a_list_whose_tokens_come_late_has_its_words),
         cmocka_unit_test(a_search_without_the_ledger_fails),
     };
     return cmocka_run_group_tests(tests, start, stop);

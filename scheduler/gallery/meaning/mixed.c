@@ -9,13 +9,14 @@
 #include "scheduler/gallery/meaning/fusion.h"
 #include "schemas/clock.h"
 #include "schemas/digest.h"
+#include "schemas/telemetry/log.h"
 #include "schemas/text/text.h"
 #include "storage/ledger/ledger.h"
 
 #define SPARE 8        /* searchers that are kept */
 #define LISTS 64       /* kept at one time */
 #define ID 16          /* hexadecimal digits of a list in a cursor */
-#define TOKENS_MS 2000 /* for the ledger to give the tokens of one search */
+#define TOKENS_MS 500  /* for the ledger to give the tokens of one search */
 #define WORDS_MS                                                                                   \
     12 /* for the words, about as long as a million vectors take: those are all looked at, so an   \
           older picture that has a rare phrase is likely found by them */
@@ -25,6 +26,7 @@ struct list {
     int64_t made_ms;
     bool out_of_time, indexing; /* of the search by words: older pictures were not looked at */
     bool no_words;              /* it found none */
+    bool words_alone;           /* the ledger did not give the tokens in time */
     char older[KILN_GALLERY_CURSOR_MAX]; /* where it goes on; "": it has found all */
     int64_t searched_back_to_ms;
     uint32_t count;
@@ -193,11 +195,18 @@ static int make_list(struct kiln_mixed *mixed, struct kiln_ledger *session,
         pthread_join(thread, NULL);
     else if (code == 0)
         find_alike(&alike);
-    if (code == 0 && alike.code != 0)
+    list->words_alone = alike.code == KILN_TIMEOUT || alike.code == KILN_UNAVAILABLE;
+    if (code == 0 && alike.code != 0 && !list->words_alone) {
         *err = alike.err;
-    code = code ? code : alike.code;
+        code = alike.code;
+    }
     if (code != 0)
         return code;
+    if (list->words_alone) {
+        kiln_log(KILN_LOG_WARNING, "meaning_late", kiln_f("error", "%s", alike.err.text),
+                 kiln_f("effect", "a search found pictures by their words alone"));
+        alike.found = (struct kiln_meaning_found){0};
+    }
     list->out_of_time = page.out_of_time, list->indexing = page.indexing;
     list->searched_back_to_ms = page.searched_back_to_ms;
     list->no_words = page.rows == 0 && !page.older[0];
@@ -273,7 +282,7 @@ int kiln_mixed_list(struct kiln_mixed *mixed, struct kiln_ledger *session,
         list.made_ms = kiln_clock_ms();
         code = make_list(mixed, session, query, &list, err);
         /* One page has no others to fit to, and what it lacks may be there a moment later. */
-        if (code == 0 && list.count > query->rows_max)
+        if (code == 0 && list.count > query->rows_max && !list.words_alone)
             keep_list(mixed, &list);
     }
     if (code != 0)
