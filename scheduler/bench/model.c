@@ -2,7 +2,7 @@
  * benches of libkiln_bench.so.
  *
  * That library (worker/bench/bench.h) has the engine in it.  It is opened for these alone:
- * loading LibTorch takes half a second and 110 MB, which no other bench shall have.
+ * loading LibTorch takes half a second and 85 MB, which no other bench shall have.
  */
 #include <dlfcn.h>
 #include <signal.h>

@@ -1,7 +1,7 @@
 /* news.h - whether a stored latent has come that a prompt may begin from.
  *
  * A table of marks (schemas/reuse/look.h) holds the turn at which the last donor came under each;
- * turns count donors.  Asking of a waiting job are three places of the table, however many jobs
+ * turns count donors.  To ask about a waiting job takes three places of the table, however many jobs
  * wait and however many of them have the same prompt.  Marks may share a place: then a job is
  * looked at once for nothing.
  *

@@ -488,7 +488,11 @@ int kiln_bench_gallery_load(struct kiln_bench *bench, struct kiln_error *err)
     if (rc == 0)
         report(load);
     stop_gallery(load);
-    rc = rc ? rc : kiln_bench_commits_remove(load->commits, err);
+    struct kiln_error later;
+    const int removed = load->commits
+                            ? kiln_bench_commits_remove(load->commits, rc ? &later : err)
+                            : 0;
+    rc = rc ? rc : removed;
     rc = rc ? rc : kiln_bench_index_words(bench, err);
     kiln_ledger_close(session);
     kiln_bench_commits_free(load->commits);
