@@ -15,6 +15,7 @@
 #define COMMON 0x100u /* of a word's value: in background.txt */
 #define SPOKEN 0x200u /* in a phrase */
 #define CLASS_SHIFT 10
+_Static_assert((uint64_t)KILN_WORD_ORDER << CLASS_SHIFT <= UINT32_MAX, "a value has all classes");
 #define IDF_EMPTY 3 /* of small words and praise, in tenths */
 #define CONCEPTS_MAX 5000
 #define PHRASE_SIZE 128 /* bytes of a phrase with its end */

@@ -283,17 +283,6 @@ static bool is_happening(const struct kiln_router_reader *reader, struct kiln_sp
     return false;
 }
 
-/* Whether a word of the list stands in the clause within so many words in front of i. */
-static bool is_before(const struct kiln_router_reader *reader, size_t i, unsigned within,
-                      uint32_t clause, const char *word)
-{
-    for (unsigned back = 0; i-- > 0 && back < within && reader->tokens.at[i].clause == clause;
-         back++)
-        if (is_word(reader, i, word))
-            return true;
-    return false;
-}
-
 /* Whether the words from i on begin to say what it shall be like: "as if", "the way they", "you
  * would find", "like something", "straight out of". */
 static bool opens_likeness(const struct kiln_router_reader *reader, size_t i, uint32_t clause)
@@ -319,7 +308,7 @@ static bool opens_likeness(const struct kiln_router_reader *reader, size_t i, ui
     if (is_word(reader, i, "as"))
         return IS_ANY(reader, i + 1, seen);
     if (is_word(reader, i, "way"))
-        return is_before(reader, i, 1, clause, "the");
+        return i > 0 && reader->tokens.at[i - 1].clause == clause && is_word(reader, i - 1, "the");
     if (IS_ANY(reader, i, whence))
         return IS_ANY(reader, i + 1, from);
     if (!IS_ANY(reader, i, sees))
