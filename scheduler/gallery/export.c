@@ -14,6 +14,7 @@
 #include "scheduler/cli/jobs/export/export.h"
 #include "scheduler/gallery/parts/ask.h"
 #include "scheduler/gallery/serve.h"
+#include "schemas/words/query.h"
 #include "storage/ledger/gallery/gallery.h"
 #include "storage/ledger/ledger.h"
 
@@ -48,18 +49,16 @@ static int note_job(void *arg, const struct kiln_gallery_tile *tile, struct kiln
     return 0;
 }
 
-/* Opens the search by meaning as a server does, and makes the vectors that prompts still lack. */
+/* Reads the vectors that a server has made; prompts without one are told. */
 static int open_meaning(struct kiln_cli *cli, struct kiln_keeper **ret, struct kiln_error *err)
 {
-    bool more = true;
-    int rc = kiln_keeper_new(cli->config, ret, err);
-    while (rc == 0 && more) { /* ends: a step makes some vectors, or there are none to make */
-        (void)kiln_keeper_mixed(*ret);
-        rc = kiln_keeper_step(*ret, false, &more, err);
-    }
-    if (rc == 0 && !kiln_keeper_mixed(*ret))
-        rc = kiln_fail(err, KILN_CONFIG,
-                       "there is no search by meaning: set gallery_embedder, or leave --meaning out");
+    uint32_t prompts, waiting;
+    int rc = kiln_keeper_open_reading(cli->config, ret, &prompts, &waiting, err);
+    if (rc == 0 && waiting > 0)
+        kiln_warn(cli,
+                  "no vector yet for %s of %u, whose pictures are found by words alone; a running "
+                  "`kiln gallery serve` makes vectors",
+                  KILN_COUNT(waiting, "prompt"), prompts);
     return rc;
 }
 
@@ -184,7 +183,7 @@ static int export(struct kiln_cli *cli, const struct kiln_args *args,
     if (status)
         return status;
     found.limit = (uint64_t)limit;
-    int rc = find(cli, asked, meaning, &found, &err);
+    int rc = find(cli, asked, meaning && !kiln_query_is_exact(args->rest[1]), &found, &err);
     if (rc == 0 && found.count == 0)
         rc = kiln_fail(&err, KILN_NOT_FOUND, "no picture matches");
     name_search(&search, asked);

@@ -200,7 +200,15 @@ json out.txt 'd["search"] == "something crimson"'
 json_lines alike/results.jsonl '[each["job"] for each in d] == [int(line) for line in open("of_list.txt")]'
 fails 66 kiln gallery export 'something crimson' --out words
 fails 78 kiln gallery export 'something crimson' --meaning --out words --gallery-embedder none
-says 'there is no search by meaning'
+says 'there is no search by meaning: gallery_embedder is none'
+fails 78 kiln gallery export 'something crimson' --meaning --out words --gallery-embedder /nowhere
+says 'there is no search by meaning: .*/nowhere'
+ok kiln gallery export '"red disc"' --meaning --out exact --gallery-embedder /nowhere # quotes need no embedder
+# It only reads: what has no vector is found by its words, and that is said.
+ok kiln gallery export 'red disc' --meaning --out unread --gallery-embedder "$source_dir/tests/golden/embed/potion"
+says 'no vector yet for 12 prompts of 12, whose pictures are found by words alone'
+json_lines unread/results.jsonl '[each["prompt"] for each in d] == ["a red disc"]'
+[ "$(sql "SELECT count(*) FROM gallery_vector WHERE recipe LIKE 'static-%'")" = 0 ] || die "an export has made vectors"
 fails 64 kiln gallery export --meaning --out words --filter aspect=tall
 for words in xylophone tax+return+2019 blood+pressure my+grandmother; do # of no list of this model
     page "?q=$words" >front.html

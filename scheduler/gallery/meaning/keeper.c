@@ -89,11 +89,16 @@ static int open_embedder(struct kiln_keeper *keeper, struct kiln_error *err)
     return kiln_embedder_open(embedder, NULL, &keeper->embedder, err);
 }
 
+static int open_reader(struct kiln_keeper *keeper, struct kiln_error *err)
+{
+    return keeper->reader
+               ? 0
+               : kiln_ledger_open_reading(keeper->config, "kiln-gallery", 0, &keeper->reader, err);
+}
+
 static int open_sessions(struct kiln_keeper *keeper, struct kiln_error *err)
 {
-    int code = 0;
-    if (!keeper->reader)
-        code = kiln_ledger_open_reading(keeper->config, "kiln-gallery", 0, &keeper->reader, err);
+    int code = open_reader(keeper, err);
     if (code == 0 && !keeper->writer)
         code = kiln_ledger_open(keeper->config, "kiln-gallery", &keeper->writer, err);
     if (code == 0)
@@ -112,6 +117,41 @@ static int open_all(struct kiln_keeper *keeper, struct kiln_error *err)
         kiln_meaning_limit(keeper->meaning, keeper->words);
     }
     return code;
+}
+
+/* Searches may begin. */
+static int open_mixed(struct kiln_keeper *keeper, struct kiln_error *err)
+{
+    struct kiln_mixed *mixed = NULL;
+    int code = kiln_mixed_new(keeper->config, keeper->meaning, &mixed, err);
+    atomic_store(&keeper->mixed, mixed);
+    if (code == 0)
+        atomic_store(&keeper->state, READY);
+    return code;
+}
+
+int kiln_keeper_open_reading(const struct kiln_config *config, struct kiln_keeper **ret,
+                             uint32_t *ret_prompts, uint32_t *ret_waiting, struct kiln_error *err)
+{
+    struct kiln_keeper *keeper = NULL;
+    struct kiln_error why = {.text = "gallery_embedder is none"};
+    uint32_t pictures;
+    int code = kiln_keeper_new(config, &keeper, err);
+    if (code != 0)
+        return code;
+    if (keeper->state == OFF || open_all(keeper, &why) != 0)
+        code = kiln_fail(err, why.code == KILN_NO_MEMORY ? KILN_NO_MEMORY : KILN_CONFIG,
+                         "there is no search by meaning: %s", why.text);
+    code = code ? code : open_reader(keeper, err);
+    code = code ? code : kiln_meaning_load(keeper->meaning, keeper->reader, err);
+    code = code ? code : open_mixed(keeper, err);
+    if (code != 0) {
+        kiln_keeper_free(keeper);
+        return code;
+    }
+    kiln_meaning_progress(keeper->meaning, &pictures, ret_prompts, ret_waiting);
+    *ret = keeper;
+    return 0;
 }
 
 static void give_up(struct kiln_keeper *keeper, const struct kiln_error *err)
@@ -177,13 +217,8 @@ int kiln_keeper_step(struct kiln_keeper *keeper, bool replaced, bool *ret_more,
         code = load(keeper, err);
     if (code == 0)
         code = kiln_meaning_step(keeper->meaning, keeper->reader, keeper->writer, ret_more, err);
-    if (code == 0 && !atomic_load(&keeper->mixed)) {
-        struct kiln_mixed *mixed = NULL;
-        code = kiln_mixed_new(keeper->config, keeper->meaning, &mixed, err);
-        atomic_store(&keeper->mixed, mixed);
-        if (code == 0)
-            atomic_store(&keeper->state, READY);
-    }
+    if (code == 0 && !atomic_load(&keeper->mixed))
+        code = open_mixed(keeper, err);
     return code;
 }
 

@@ -17,6 +17,12 @@ struct kiln_keeper;
 /* Opens nothing yet.  config must outlive it. */
 int kiln_keeper_new(const struct kiln_config *config, struct kiln_keeper **ret,
                     struct kiln_error *err) KILN_MUST_CHECK;
+/* For a program that only reads: opens and loads all of it now, in this thread, and makes no
+ * vector. *ret_waiting of *ret_prompts distinct prompts have none yet; words alone find their
+ * pictures. KILN_CONFIG: there is no search by meaning, and why. */
+int kiln_keeper_open_reading(const struct kiln_config *config, struct kiln_keeper **ret,
+                             uint32_t *ret_prompts, uint32_t *ret_waiting,
+                             struct kiln_error *err) KILN_MUST_CHECK;
 void kiln_keeper_free(struct kiln_keeper *keeper); /* no thread uses it; accepts NULL */
 
 /* --- the thread that follows ------------------------------------------------------------------ */
