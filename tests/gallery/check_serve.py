@@ -192,6 +192,11 @@ for route, query in ROUTES.items():
             for value in parameter["schema"]["enum"]:
                 check(ask(f"{given}={value}").status == 200, f"{given}={value}")
             check(ask(f"{given}=no").status == 400, f"{given}=no")
+    mistyped = ask(f"{path}{'&' if query else '?'}asepct=tall")
+    if route != "/v1/openapi.json":
+        check(mistyped.status == 400 and '"asepct"' in json.loads(mistyped.text)["message"] and
+              "openapi.json" in mistyped.text, f"{route} takes any argument: {mistyped.status} {mistyped.text}")
+        api_rules.check(route, "get", mistyped)
     if "404" in answers:
         lost = ask(route.replace("{job}", "999999").replace("{batch}", "none"))
         check(lost.status == 404, f"{route}: {lost.status}")

@@ -136,7 +136,9 @@ fi
 ok kiln pause --all --yes --reason test
 printf '{"prompt":"a {red|blue} ring","size":"64x64","steps":1}\n' >ring.jsonl
 [ "$(post '/v1/batches?batch=held' "$(cat ring.jsonl)")" = 201 ] || die "$(cat answer.json)"
-cancel() { api -X POST -o answer.json -w '%{http_code}' "http://127.0.0.1:$GALLERY_PORT/v1/batches/$1/cancel"; }
+cancel() { api -X POST -o answer.json -w '%{http_code}' "http://127.0.0.1:$GALLERY_PORT/v1/batches/$1/cancel${2-}"; }
+[ "$(cancel held '?dry_run=1')" = 400 ] || die "cancel takes any argument: $(cat answer.json)"
+says '\\"dry_run\\"' answer.json
 [ "$(cancel held)" = 200 ] || die "cancel: $(cat answer.json)"
 json answer.json 'd == {"batch": "held", "cancelled": 2, "coming": False}'
 [ "$(cancel held)" = 200 ] || die "cancel again: $(cat answer.json)"

@@ -4,6 +4,7 @@
 
 #include "scheduler/cli/fleet/control.h"
 #include "scheduler/gallery/jobs/send.h"
+#include "scheduler/gallery/parts/ask.h"
 #include "scheduler/gallery/parts/json.h"
 #include "schemas/names.h"
 
@@ -32,8 +33,10 @@ int kiln_gallery_api_cancel(struct kiln_web_visit *visit, struct kiln_error *err
     if (kiln_name_reserved(batch))
         return kiln_fail(err, KILN_DENIED, "batch %s is Kiln's own; only `kiln cancel` ends it",
                          batch);
-    int rc =
-        kiln_ledger_progress(visit->session, kiln_gallery_app(visit)->pool, batch, &progress, err);
+    int rc = kiln_gallery_ask_only(visit->args, false, KILN_ASK_NOTHING, err);
+    rc = rc ? rc
+            : kiln_ledger_progress(visit->session, kiln_gallery_app(visit)->pool, batch, &progress,
+                                   err);
     rc = rc ? rc : kiln_cancel_batch(&cli, visit->writer, batch, &count, err);
     if (rc)
         return rc;

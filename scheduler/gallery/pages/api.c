@@ -64,8 +64,10 @@ int kiln_gallery_api_pictures(struct kiln_web_visit *visit, struct kiln_error *e
     struct kiln_gallery_ask ask;
     struct kiln_gallery_page page = {0};
     struct kiln_text *out = &visit->reply.body;
+    static const char *const others[] = {"sort", "limit", "c", NULL};
     visit->reply.type = JSON_TYPE;
-    int rc = kiln_gallery_ask_read(kiln_gallery_app(visit), visit->args, &ask, err);
+    int rc = kiln_gallery_ask_only(visit->args, true, others, err);
+    rc = rc ? rc : kiln_gallery_ask_read(kiln_gallery_app(visit), visit->args, &ask, err);
     rc = rc ? rc : read_limit(visit, &ask, err);
     kiln_text_puts(out, "{\"pictures\":[");
     rc = rc ? rc : kiln_gallery_ask_list(&ask, visit->session, add_tile, visit, &page, err);
@@ -97,8 +99,10 @@ int kiln_gallery_api_new(struct kiln_web_visit *visit, struct kiln_error *err)
     struct kiln_gallery_page page;
     struct fresh fresh = {0};
     const char *since = kiln_web_arg(visit->args, "since");
+    static const char *const others[] = {"since", NULL};
     visit->reply.type = JSON_TYPE;
-    int rc = kiln_gallery_ask_read(kiln_gallery_app(visit), visit->args, &ask, err);
+    int rc = kiln_gallery_ask_only(visit->args, true, others, err);
+    rc = rc ? rc : kiln_gallery_ask_read(kiln_gallery_app(visit), visit->args, &ask, err);
     if (rc)
         return rc;
     if (!since || !kiln_web_id(since, strlen(since), &fresh.since))
@@ -204,7 +208,8 @@ int kiln_gallery_api_picture(struct kiln_web_visit *visit, struct kiln_error *er
     visit->reply.type = JSON_TYPE;
     if (!kiln_web_id(id, strlen(id), &job))
         return kiln_fail(err, KILN_NOT_FOUND, "\"%.40s\" is not the number of a job", id);
-    return kiln_gallery_picture(visit->session, &filter, job, add_picture, visit, err);
+    int rc = kiln_gallery_ask_only(visit->args, false, KILN_ASK_NOTHING, err);
+    return rc ? rc : kiln_gallery_picture(visit->session, &filter, job, add_picture, visit, err);
 }
 
 /* --- batches ---------------------------------------------------------------------------------- */
@@ -235,10 +240,12 @@ static int list_batches(struct kiln_web_visit *visit, const char *name, struct k
 {
     struct batches batches = {.out = &visit->reply.body};
     visit->reply.type = JSON_TYPE;
+    int rc = kiln_gallery_ask_only(visit->args, false, KILN_ASK_NOTHING, err);
     if (!name)
         kiln_text_puts(batches.out, "{\"batches\":[");
-    int rc = kiln_ledger_batches(visit->session, kiln_gallery_app(visit)->pool, name, add_batch,
-                                 &batches, err);
+    rc = rc ? rc
+            : kiln_ledger_batches(visit->session, kiln_gallery_app(visit)->pool, name, add_batch,
+                                  &batches, err);
     if (rc && !batches.more)
         return rc;
     if (!name)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "scheduler/gallery/pages/site.h"
+#include "scheduler/gallery/parts/ask.h"
 #include "scheduler/gallery/parts/json.h"
 #include "scheduler/gallery/parts/tiles.h"
 #include "storage/ledger/gallery/fingerprints.h"
@@ -198,8 +199,10 @@ int kiln_gallery_api_alike(struct kiln_web_visit *visit, struct kiln_error *err)
     visit->reply.type = "application/json";
     if (!kiln_web_id(id, strlen(id), &related.job))
         return kiln_fail(err, KILN_NOT_FOUND, "\"%.40s\" is not the number of a job", id);
-    int rc = kiln_gallery_tiles(visit->session, &related.filter, &related.job, 1, note_subject,
-                                &subject, err);
+    int rc = kiln_gallery_ask_only(visit->args, false, KILN_ASK_NOTHING, err);
+    rc = rc ? rc
+            : kiln_gallery_tiles(visit->session, &related.filter, &related.job, 1, note_subject,
+                                 &subject, err);
     if (rc == 0 && !subject.prompt_hash[0])
         return kiln_fail(err, KILN_NOT_FOUND, "there is no picture of this job");
     rc = rc ? rc : find(&related, err);

@@ -34,6 +34,28 @@ bool kiln_gallery_is_filter(const char *text, size_t len)
     return false;
 }
 
+static bool is_one(const char *const *names, const char *name)
+{
+    while (*names && strcmp(*names, name) != 0)
+        names++;
+    return *names != NULL;
+}
+
+int kiln_gallery_ask_only(const struct kiln_web_args *args, bool search, const char *const *others,
+                          struct kiln_error *err)
+{
+    for (size_t i = 0; i < args->count; i++) {
+        const char *name = args->at[i].name;
+        const bool asks = strcmp(name, "q") == 0 || kiln_gallery_is_filter(name, strlen(name));
+        if (!(search && asks) && !is_one(others, name))
+            return kiln_fail(err, KILN_BAD_INPUT,
+                             "unknown argument \"%.40s\"; /v1/openapi.json lists the arguments of "
+                             "each address",
+                             name);
+    }
+    return 0;
+}
+
 static int find_word(const char *const *words, const char *text)
 {
     for (int i = 0; words[i]; i++)
@@ -193,13 +215,6 @@ static void add_pair(struct kiln_text *out, const char *name, const char *value,
 {
     kiln_text_printf(out, "%s%s=", out->len ? and : "", name);
     kiln_url(out, value);
-}
-
-static bool is_one(const char *const *names, const char *name)
-{
-    while (*names && strcmp(*names, name) != 0)
-        names++;
-    return *names != NULL;
 }
 
 /* without: names, ended by NULL. */

@@ -27,6 +27,13 @@ int kiln_gallery_ask_list(const struct kiln_gallery_ask *ask, struct kiln_ledger
 int kiln_gallery_ask_read(const struct kiln_gallery_app *app, const struct kiln_web_args *args,
                           struct kiln_gallery_ask *ret, struct kiln_error *err) KILN_MUST_CHECK;
 
+/* For /v1: refuses an argument that nothing reads.  It may be a filter that was mistyped, and the
+ * answer a list of everything.  search: words and filters are read; others: further names, ended by
+ * NULL.  KILN_BAD_INPUT. */
+int kiln_gallery_ask_only(const struct kiln_web_args *args, bool search, const char *const *others,
+                          struct kiln_error *err) KILN_MUST_CHECK;
+#define KILN_ASK_NOTHING ((const char *const[]){NULL}) /* others: none */
+
 /* As a page shows it to people: each prompt once, unless the list is of one prompt, of one batch or
  * of what they starred, or its address says otherwise. */
 void kiln_gallery_ask_stack(struct kiln_gallery_ask *ask);
@@ -41,7 +48,8 @@ void kiln_gallery_ask_write_days(const struct kiln_gallery_ask *ask, const char 
 /* Whether text[0..len) is the name of a filter; their names for messages. */
 bool kiln_gallery_is_filter(const char *text, size_t len);
 #define KILN_ASK_FILTERS                                                                           \
-    "size, aspect, lora, style, model, batch, tenant, from, to, mode, safety, starred and same"
+    "size, aspect, lora, style, model, batch, tenant, from, to, mode, safety, starred, same, "     \
+    "variants and vote"
 /* How many filters are set, the words not counted. */
 int kiln_gallery_ask_filters(const struct kiln_gallery_ask *ask);
 /* The filters as a form, with the names of names.c if they are on the page, and those that are set
