@@ -285,6 +285,28 @@ static void words_and_meaning_are_one_list(void **state)
     kiln_mixed_free(mixed);
 }
 
+/* What is new is told also where it is none of the best matches. */
+static void a_feed_has_the_newest_of_the_list(void **state)
+{
+    (void)state;
+    const struct kiln_gallery_query query = {
+        .filter = all, .words = "violet anchor rope", .rows_max = 2, .budget_ms = 5000};
+    struct kiln_mixed *mixed;
+    struct kiln_gallery_page page;
+    uint32_t count = 0;
+    show("a violet anchor rope", "0", 256);
+    show("the violet anchor rope", "0", 256);
+    const uint64_t newest = show("a violet anchor", "0", 256);
+    keep_up(meaning);
+    kiln_test_ok(kiln_mixed_new(rig.stack->config, meaning, &mixed, &rig.err), rig.err);
+    assert_int_equal(list(mixed, query.words, NULL, &page), 2);
+    assert_false(has(2, newest));
+    kiln_test_ok(kiln_mixed_newest(mixed, session, &query, take_tile, &count, &rig.err), rig.err);
+    assert_int_equal(count, 2);
+    assert_true(hits[0].job == newest && hits[1].job < newest);
+    kiln_mixed_free(mixed);
+}
+
 struct lighthouses {
     uint32_t tiles, count;
 };
@@ -455,6 +477,7 @@ int main(void)
         cmocka_unit_test(changes_are_followed),
         cmocka_unit_test(vectors_are_kept_in_the_ledger),
         cmocka_unit_test(words_and_meaning_are_one_list),
+        cmocka_unit_test(a_feed_has_the_newest_of_the_list),
         cmocka_unit_test(a_list_goes_on_with_older_pictures_of_its_words),
         cmocka_unit_test(too_many_changes_wait_for_a_step),
         cmocka_unit_test(fingerprints_wait_for_a_search_that_is_prepared),

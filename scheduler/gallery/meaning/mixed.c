@@ -265,6 +265,26 @@ static int pass_tile(void *arg, const struct kiln_gallery_tile *tile, struct kil
     return page->each(page->arg, tile, err);
 }
 
+/* The list of a query, and where the page of its cursor begins: kept, or made. */
+static int get_list(struct kiln_mixed *mixed, struct kiln_ledger *session,
+                    const struct kiln_gallery_query *query, struct list *ret, uint32_t *ret_offset,
+                    struct kiln_error *err)
+{
+    char id[ID + 1];
+    int code = name_list(query, id, err);
+    if (code == 0)
+        code = read_cursor(query->cursor, id, ret_offset, err);
+    if (code != 0 || find_list(mixed, id, ret))
+        return code;
+    memcpy(ret->id, id, sizeof id);
+    ret->made_ms = kiln_clock_ms();
+    code = make_list(mixed, session, query, ret, err);
+    /* One page has no others to fit to, and what it lacks may be there a moment later. */
+    if (code == 0 && ret->count > query->rows_max && !ret->words_alone)
+        keep_list(mixed, ret);
+    return code;
+}
+
 int kiln_mixed_list(struct kiln_mixed *mixed, struct kiln_ledger *session,
                     const struct kiln_gallery_query *query, kiln_each_tile *each, void *arg,
                     struct kiln_gallery_page *ret, struct kiln_error *err)
@@ -272,19 +292,8 @@ int kiln_mixed_list(struct kiln_mixed *mixed, struct kiln_ledger *session,
     struct list list;
     struct page page = {each, arg, 0};
     uint32_t offset;
-    char id[ID + 1];
     *ret = (struct kiln_gallery_page){.rows = 0};
-    int code = name_list(query, id, err);
-    if (code == 0)
-        code = read_cursor(query->cursor, id, &offset, err);
-    if (code == 0 && !find_list(mixed, id, &list)) {
-        memcpy(list.id, id, sizeof id);
-        list.made_ms = kiln_clock_ms();
-        code = make_list(mixed, session, query, &list, err);
-        /* One page has no others to fit to, and what it lacks may be there a moment later. */
-        if (code == 0 && list.count > query->rows_max && !list.words_alone)
-            keep_list(mixed, &list);
-    }
+    int code = get_list(mixed, session, query, &list, &offset, err);
     if (code != 0)
         return code;
     offset = offset < list.count ? offset : list.count;
@@ -299,13 +308,33 @@ int kiln_mixed_list(struct kiln_mixed *mixed, struct kiln_ledger *session,
     ret->searched_back_to_ms = list.searched_back_to_ms;
     ret->no_words = list.no_words;
     if (offset + count < list.count)
-        kiln_mixed_cursor_write(ret->older, id, offset + count);
+        kiln_mixed_cursor_write(ret->older, list.id, offset + count);
     else
         memcpy(ret->older, list.older, sizeof ret->older);
     if (offset > 0)
-        kiln_mixed_cursor_write(ret->newer, id,
+        kiln_mixed_cursor_write(ret->newer, list.id,
                                 offset > query->rows_max ? offset - query->rows_max : 0);
     return 0;
+}
+
+static int by_age(const void *a, const void *b)
+{
+    const uint64_t *one = a, *two = b;
+    return (*one < *two) - (*one > *two);
+}
+
+int kiln_mixed_newest(struct kiln_mixed *mixed, struct kiln_ledger *session,
+                      const struct kiln_gallery_query *query, kiln_each_tile *each, void *arg,
+                      struct kiln_error *err)
+{
+    struct list list;
+    uint32_t offset;
+    int code = get_list(mixed, session, query, &list, &offset, err);
+    if (code != 0)
+        return code;
+    qsort(list.jobs, list.count, sizeof *list.jobs, by_age);
+    const uint32_t count = list.count < query->rows_max ? list.count : query->rows_max;
+    return kiln_gallery_tiles(session, &query->filter, list.jobs, count, each, arg, err);
 }
 
 int kiln_mixed_similar(struct kiln_mixed *mixed, struct kiln_ledger *session,

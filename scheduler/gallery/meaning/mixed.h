@@ -35,6 +35,11 @@ void kiln_mixed_free(struct kiln_mixed *mixed); /* accepts NULL */
 int kiln_mixed_list(struct kiln_mixed *mixed, struct kiln_ledger *session,
                     const struct kiln_gallery_query *query, kiln_each_tile *each, void *arg,
                     struct kiln_gallery_page *ret, struct kiln_error *err) KILN_MUST_CHECK;
+/* Of the same list, as far as words and meaning find pictures (above), the newest rows_max, the
+ * newest first; without a cursor. */
+int kiln_mixed_newest(struct kiln_mixed *mixed, struct kiln_ledger *session,
+                      const struct kiln_gallery_query *query, kiln_each_tile *each, void *arg,
+                      struct kiln_error *err) KILN_MUST_CHECK;
 /* Up to `count` (KILN_MIXED_WORDS at most) pictures of other prompts that mean what this one's
  * does, as far as they stand out.  Likewise any thread. */
 int kiln_mixed_similar(struct kiln_mixed *mixed, struct kiln_ledger *session,

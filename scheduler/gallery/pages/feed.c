@@ -1,5 +1,6 @@
-/* feed.c - /feed.xml and /feed.json: a list as a feed, RSS 2.0 and JSON Feed 1.1: the pictures of
- * the list's first page, in its order.
+/* feed.c - /feed.xml and /feed.json: a list as a feed, RSS 2.0 and JSON Feed 1.1: its newest
+ * pictures, the newest first whatever the order of the list, so that whoever reads the feed is told
+ * of a new picture also where it is none of the best matches.
  *
  * Addresses in a feed are whole, since it is read elsewhere.
  */
@@ -88,7 +89,6 @@ static int begin(struct kiln_web_visit *visit, struct feed *feed, struct kiln_ga
     snprintf(feed->base, sizeof feed->base, "%s://%.255s", visit->secure ? "https" : "http",
              visit->host);
     int rc = kiln_gallery_ask_read(kiln_gallery_app(visit), visit->args, ask, err);
-    ask->query.cursor = NULL;
     kiln_gallery_ask_stack(ask);
     return rc;
 }
@@ -97,7 +97,6 @@ int kiln_gallery_feed(struct kiln_web_visit *visit, struct kiln_error *err)
 {
     struct feed feed = {.any = false};
     struct kiln_gallery_ask ask;
-    struct kiln_gallery_page page;
     struct kiln_text *out = &visit->reply.body;
     int rc = begin(visit, &feed, &ask, err);
     if (rc)
@@ -109,7 +108,7 @@ int kiln_gallery_feed(struct kiln_web_visit *visit, struct kiln_error *err)
     kiln_text_printf(out, "</title><link>%s/?", feed.base);
     kiln_gallery_ask_write(&ask, NULL, "&amp;", out);
     kiln_text_puts(out, "</link><description>Pictures of this Kiln fleet</description>\n");
-    rc = kiln_gallery_ask_list(&ask, visit->session, add_item, &feed, &page, err);
+    rc = kiln_gallery_ask_newest(&ask, visit->session, add_item, &feed, err);
     kiln_text_puts(out, "</channel></rss>\n");
     return rc;
 }
@@ -118,7 +117,6 @@ int kiln_gallery_json_feed(struct kiln_web_visit *visit, struct kiln_error *err)
 {
     struct feed feed = {.any = false};
     struct kiln_gallery_ask ask;
-    struct kiln_gallery_page page;
     struct kiln_text *out = &visit->reply.body;
     int rc = begin(visit, &feed, &ask, err);
     if (rc)
@@ -129,7 +127,7 @@ int kiln_gallery_json_feed(struct kiln_web_visit *visit, struct kiln_error *err)
     kiln_json_text(out, "title", ask.query.words ? ask.query.words : "Newest pictures");
     kiln_json_text(out, "home_page_url", feed.base);
     kiln_text_puts(out, ",\"items\":[");
-    rc = kiln_gallery_ask_list(&ask, visit->session, add_json_item, &feed, &page, err);
+    rc = kiln_gallery_ask_newest(&ask, visit->session, add_json_item, &feed, err);
     kiln_text_puts(out, "]}\n");
     return rc;
 }

@@ -202,6 +202,18 @@ int kiln_gallery_ask_list(const struct kiln_gallery_ask *ask, struct kiln_ledger
                       : kiln_gallery_list(session, &ask->query, each, arg, ret, err);
 }
 
+int kiln_gallery_ask_newest(const struct kiln_gallery_ask *ask, struct kiln_ledger *session,
+                            kiln_each_tile *each, void *arg, struct kiln_error *err)
+{
+    struct kiln_gallery_query query = ask->query;
+    struct kiln_gallery_page page;
+    query.cursor = NULL;
+    if (ask->mixed)
+        return kiln_mixed_newest(ask->mixed, session, &query, each, arg, err);
+    query.order = KILN_GALLERY_NEWEST;
+    return kiln_gallery_list(session, &query, each, arg, &page, err);
+}
+
 void kiln_gallery_ask_stack(struct kiln_gallery_ask *ask)
 {
     struct kiln_gallery_filter *filter = &ask->query.filter;

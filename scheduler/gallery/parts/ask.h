@@ -20,6 +20,10 @@ struct kiln_gallery_ask {
 int kiln_gallery_ask_list(const struct kiln_gallery_ask *ask, struct kiln_ledger *session,
                           kiln_each_tile *each, void *arg, struct kiln_gallery_page *ret,
                           struct kiln_error *err) KILN_MUST_CHECK;
+/* The newest of them, the newest first, whatever the order and the cursor of the address. */
+int kiln_gallery_ask_newest(const struct kiln_gallery_ask *ask, struct kiln_ledger *session,
+                            kiln_each_tile *each, void *arg,
+                            struct kiln_error *err) KILN_MUST_CHECK;
 
 /* Fills a query from the arguments of an address; the filter never shows more than the server may.
  * KILN_BAD_INPUT names the argument.  KILN_STALE: the list goes on by meaning, which a gallery that
