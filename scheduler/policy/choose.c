@@ -55,9 +55,8 @@ static bool goes_before(struct kiln_policy *p, uint32_t group, uint32_t chosen)
     if (chosen == KILN_NONE)
         return true;
     const struct pol_group *a = &p->groups[group], *b = &p->groups[chosen];
-    return same_rank(p, group, chosen) && a->skip != b->skip && a->width == b->width &&
-           a->height == b->height && a->steps == b->steps && a->guidance == b->guidance &&
-           strcmp(a->mode, b->mode) == 0 && first_id(p, group) < first_id(p, chosen);
+    return same_rank(p, group, chosen) && a->skip != b->skip && pol_renders_alike(a, b) &&
+           first_id(p, group) < first_id(p, chosen);
 }
 
 static bool is_size_of(const struct pol_worker *worker, const struct pol_group *group)

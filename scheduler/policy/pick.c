@@ -87,9 +87,8 @@ static uint32_t others_of(struct kiln_policy *p, const struct pol_worker *worker
     uint32_t count = 0, other = kiln_treap_first(p->group_rank, p->sets[g->set].groups);
     for (int i = 0; i < OTHERS_WALK && other != KILN_NONE && count < GROUPS_MAX; i++) {
         const struct pol_group *o = &p->groups[other];
-        if (other != group && o->width == g->width && o->height == g->height &&
-            o->steps == g->steps && o->guidance == g->guidance && o->ready > 0 && !o->alone &&
-            strcmp(o->mode, g->mode) == 0 && pol_is_backfill(&p->group_rank[other]) == backfill &&
+        if (other != group && pol_renders_alike(o, g) && o->ready > 0 && !o->alone &&
+            pol_is_backfill(&p->group_rank[other]) == backfill &&
             kiln_policy_allowed(p, worker, other))
             ret[count++] = other;
         other = kiln_treap_next(p->group_rank, p->sets[g->set].groups, other);

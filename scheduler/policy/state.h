@@ -212,6 +212,13 @@ struct kiln_policy {
     uint64_t epoch, next_tag, picks, switches;
 };
 
+/* Whether jobs of two groups of one set are rendered alike but for the steps that are left. */
+static inline bool pol_renders_alike(const struct pol_group *a, const struct pol_group *b)
+{
+    return a->width == b->width && a->height == b->height && a->steps == b->steps &&
+           a->guidance == b->guidance && strcmp(a->mode, b->mode) == 0;
+}
+
 /* --- tables.c: finding and making the rows --------------------------------------------------- */
 /* A job of the queue's set that asks for a stored latent comes, or goes. */
 void kiln_policy_note_asking(struct kiln_policy *p, uint32_t queue, bool comes);
