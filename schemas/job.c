@@ -54,6 +54,8 @@ const char *kiln_teleport_name(enum kiln_teleport teleport)
     return teleport == KILN_TELEPORT_AUTO ? "auto" : "off";
 }
 
+#define SCALE "%.4g" /* in the text of a set */
+
 static int by_name(const void *a, const void *b)
 {
     return strcmp(((const struct kiln_lora *)a)->name, ((const struct kiln_lora *)b)->name);
@@ -74,9 +76,9 @@ static size_t set_text(const struct kiln_lora *loras, uint32_t count, bool files
     qsort(sorted, count, sizeof *sorted, by_name);
     for (uint32_t i = 0; i < count && len < size; i++) {
         const bool file = files && sorted[i].sha256[0];
-        int added = snprintf(out + len, size - len, "%s%s:%.4g%s%.*s", i ? "+" : "", sorted[i].name,
-                             sorted[i].scale, file ? "@" : "", file ? KILN_LORA_KEY_DIGITS : 0,
-                             sorted[i].sha256);
+        int added = snprintf(out + len, size - len, "%s%s:" SCALE "%s%.*s", i ? "+" : "",
+                             sorted[i].name, sorted[i].scale, file ? "@" : "",
+                             file ? KILN_LORA_KEY_DIGITS : 0, sorted[i].sha256);
         len += added > 0 ? (size_t)added : 0;
     }
     return len < size ? len : size ? size - 1 : 0;
@@ -90,6 +92,13 @@ size_t kiln_lora_set_text(const struct kiln_lora *loras, uint32_t count, char *o
 size_t kiln_lora_set_key(const struct kiln_lora *loras, uint32_t count, char *out, size_t size)
 {
     return set_text(loras, count, true, out, size);
+}
+
+double kiln_lora_set_scale(double scale)
+{
+    char text[32];
+    snprintf(text, sizeof text, SCALE, scale);
+    return strtod(text, NULL);
 }
 
 uint64_t kiln_lora_digits(const char *sha256)

@@ -143,6 +143,8 @@ size_t kiln_lora_set_text(const struct kiln_lora *loras, uint32_t count, char *o
 /* Likewise what tells one set from another: a LoRA whose file is known is "name:scale@HASH", with
  * the first KILN_LORA_KEY_DIGITS of its SHA-256.  So another file under the name is another set. */
 size_t kiln_lora_set_key(const struct kiln_lora *loras, uint32_t count, char *out, size_t size);
+/* A scale as these texts have it, rounded: two that are equal here are of one set. */
+double kiln_lora_set_scale(double scale);
 /* Whether a person's text means the set of this key: with the same hashes, or with none. */
 bool kiln_lora_set_meant(const char *text, const char *key);
 #define KILN_LORA_KEY_DIGITS 16

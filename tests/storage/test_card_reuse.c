@@ -140,6 +140,15 @@ static void rows_of_loras_are_of_their_files(void **state)
     assert_int_equal(count, 1);
     job.loras[0].scale = 1.01; /* 1 if nothing is said */
     assert_false(kiln_card_reuse_table_of(reuse, &job, false, false, &table));
+    static const double close[] = {1.0001, 1.0004, 1.0006, 1.001, 1.0011};
+    for (size_t i = 0; i < sizeof close / sizeof *close; i++) { /* a job and its set agree */
+        char set[KILN_LORA_SET_MAX];
+        job.loras[0].scale = close[i];
+        kiln_lora_set_key(job.loras, 1, set, sizeof set);
+        const bool serves = kiln_card_reuse_serves(reuse, set);
+        assert_int_equal(kiln_card_reuse_table_of(reuse, &job, false, false, &table), serves);
+        assert_int_equal(serves, close[i] < 1.0005);
+    }
     job = (struct kiln_job){.lora_count = 0};
     assert_true(kiln_card_reuse_table_of(reuse, &job, true, false, &table));
     assert_int_equal(table, KILN_REUSE_SMALL);

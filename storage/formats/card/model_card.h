@@ -237,8 +237,9 @@ struct kiln_card_picture {
     uint32_t width, height, steps;
     double guidance;
     uint32_t lora_count;
-    const char *lora_sha256; /* of the file of the only LoRA; NULL: unknown */
-    double lora_scale;       /* of the only LoRA; compared as a float */
+    const char *lora_sha256; /* of the file of the only LoRA, or at least its first
+                                KILN_LORA_KEY_DIGITS; NULL: unknown */
+    double lora_scale;       /* of the only LoRA; compared as LoRA sets name it */
 };
 struct kiln_card_picture kiln_card_picture_of(const struct kiln_job *job);
 

@@ -211,7 +211,8 @@ struct kiln_card_picture kiln_card_picture_of(const struct kiln_job *job)
 
 bool kiln_card_lora_is(const char *sha256, double strength, const struct kiln_card_picture *p)
 {
-    const float scale = (float)p->lora_scale;
-    return p->lora_count == 1 && p->lora_sha256 && strcmp(sha256, p->lora_sha256) == 0 &&
-           scale >= 0 && scale <= (float)strength;
+    const size_t digits = p->lora_count == 1 && p->lora_sha256 ? strlen(p->lora_sha256) : 0;
+    return digits >= KILN_LORA_KEY_DIGITS && strncmp(sha256, p->lora_sha256, digits) == 0 &&
+           p->lora_scale >= 0 &&
+           kiln_lora_set_scale(p->lora_scale) <= kiln_lora_set_scale(strength);
 }

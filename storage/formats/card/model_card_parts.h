@@ -37,8 +37,9 @@ int kiln_card_sha256(const struct kiln_json_value *value, char ret[KILN_CARD_SHA
                      struct kiln_error *err) KILN_MUST_CHECK;
 int kiln_card_strength(const struct kiln_json_value *value, double *ret,
                        struct kiln_error *err) KILN_MUST_CHECK;
-/* Whether it is the picture's only LoRA, and no stronger in it.  Strengths are compared as the
- * engine takes them: 0.8 of a job line and the float of a command line are then one. */
+/* Whether it is the picture's only LoRA, and no stronger in it.  Strengths are compared as LoRA
+ * sets name them, with four digits: a job, the set that the ledger has of it and the float of a
+ * command line then have the same rows. */
 bool kiln_card_lora_is(const char *sha256, double strength,
                        const struct kiln_card_picture *picture);
 

@@ -371,13 +371,12 @@ bool kiln_card_reuse_serves(const struct kiln_card_reuse *reuse, const char *lor
         return reuse->row_count + reuse->small_count + reuse->coarse_count > 0;
     if (!scale || !file || strchr(lora_set, '+')) /* one that is not registered, or several */
         return false;
-    const double set = strtod(scale + 1, NULL);
+    const struct kiln_card_picture picture = {
+        .lora_count = 1, .lora_sha256 = file + 1, .lora_scale = strtod(scale + 1, NULL)};
     bool found = false;
-    for (uint32_t i = 0; i < reuse->lora_count && !found; i++) {
-        const struct kiln_card_reuse_lora *lora = &reuse->loras[i];
-        found = lora->count > 0 && set >= 0 && set <= lora->strength * 1.001 /* it is rounded */ &&
-                strncmp(file + 1, lora->sha256, KILN_LORA_KEY_DIGITS) == 0;
-    }
+    for (uint32_t i = 0; i < reuse->lora_count && !found; i++)
+        found = reuse->loras[i].count > 0 &&
+                kiln_card_lora_is(reuse->loras[i].sha256, reuse->loras[i].strength, &picture);
     return found;
 }
 
