@@ -199,6 +199,21 @@ static inline bool is_word(const struct kiln_router_reader *reader, size_t i, co
     return is_any(reader, i, &word, 1);
 }
 
+/* The same for a text of words with a space between two. */
+static inline bool is_in_text(const struct kiln_router_reader *reader, size_t i, const char *words)
+{
+    if (i >= reader->tokens.count)
+        return false;
+    const struct kiln_route_token *token = &reader->tokens.at[i];
+    const char *letters = reader->tokens.letters + token->text;
+    for (size_t len = strcspn(words, " "); len > 0; len = strcspn(words, " ")) {
+        if (len == token->length && memcmp(letters, words, len) == 0)
+            return true;
+        words += len + (words[len] == ' ');
+    }
+    return false;
+}
+
 static inline bool is_article(const struct kiln_router_reader *reader, size_t i)
 {
     static const char *const articles[] = {"a", "an", "the"};

@@ -48,10 +48,6 @@ static bool follows_word(const struct kiln_router_reader *reader, struct kiln_sp
 static bool is_likened_to(const struct kiln_router_reader *reader, struct kiln_span span,
                           uint32_t clause)
 {
-    static const char *const likened[] = {
-        "as",         "like",      "la",        "via",        "look",      "looking",
-        "style",      "medium",    "technique", "aesthetic",  "imitating", "mimicking",
-        "resembling", "emulating", "evoking",   "channeling", "think"};
     static const char *const between[] = {"if", "though", "something", "out", "straight", "one"};
     static const char *const makes[] = {"make",   "making", "turn", "want",
                                         "render", "paint",  "draw"};
@@ -62,13 +58,14 @@ static bool is_likened_to(const struct kiln_router_reader *reader, struct kiln_s
                              IS_ANY(reader, at - 1, between));
          back++) {
         at--;
-        if ((classes_at(reader, at, clause) & KILN_WORD_LIKENING) && IS_ANY(reader, at, likened))
+        if ((classes_at(reader, at, clause) & KILN_WORD_LIKENING) &&
+            is_in_text(reader, at, KILN_LIKENS_IN_FRONT))
             return true;
     }
     if (at == 0 || reader->tokens.at[at - 1].clause != clause)
         return false;
     return ((classes_at(reader, at - 1, clause) & KILN_WORD_LIKENING) &&
-            IS_ANY(reader, at - 1, likened)) ||
+            is_in_text(reader, at - 1, KILN_LIKENS_IN_FRONT)) ||
            (span.from > 1 && IS_ANY(reader, span.from - 1, objects) &&
             IS_ANY(reader, span.from - 2, makes));
 }
@@ -287,31 +284,20 @@ static bool is_happening(const struct kiln_router_reader *reader, struct kiln_sp
  * would find", "like something", "straight out of". */
 static bool opens_likeness(const struct kiln_router_reader *reader, size_t i, uint32_t clause)
 {
-    static const char *const alone[] = {"like",          "think",     "reminiscent", "evoking",
-                                        "resembling",    "mimicking", "imitating",   "emulating",
-                                        "channeling",    "straight",  "homage",      "tribute",
-                                        "reminding",     "remind",    "recalling",   "copying",
-                                        "approximating", "echoing",   "style"};
     static const char *const seen[] = {"if",    "though", "tho",  "seen", "found",
                                        "drawn", "done",   "made", "used", "printed",
                                        "one",   "on",     "in"};
-    static const char *const sees[] = {"see",  "find",   "get",   "buy",  "spot", "stick",   "slap",
-                                       "peel", "found",  "play",  "come", "hang", "collect", "put",
-                                       "meet", "expect", "print", "draw", "make"};
     static const char *const who[] = {"you", "one", "we", "used", "might", "could", "would"};
-    static const char *const whence[] = {"torn",    "ripped",  "lifted", "taken",    "cut",
-                                         "clipped", "scanned", "copied", "fresh",    "belongs",
-                                         "belong",  "pulled",  "stolen", "borrowed", "screenshot"};
     static const char *const from[] = {"from", "off", "out", "in", "on"};
-    if (IS_ANY(reader, i, alone))
+    if (is_in_text(reader, i, KILN_LIKENS_ALONE))
         return true;
     if (is_word(reader, i, "as"))
         return IS_ANY(reader, i + 1, seen);
     if (is_word(reader, i, "way"))
         return i > 0 && reader->tokens.at[i - 1].clause == clause && is_word(reader, i - 1, "the");
-    if (IS_ANY(reader, i, whence))
+    if (is_in_text(reader, i, KILN_LIKENS_IF_FROM))
         return IS_ANY(reader, i + 1, from);
-    if (!IS_ANY(reader, i, sees))
+    if (!is_in_text(reader, i, KILN_LIKENS_IF_SEEN))
         return false;
     for (unsigned back = 0; i-- > 0 && back < 3 && reader->tokens.at[i].clause == clause; back++)
         if (IS_ANY(reader, i, who))

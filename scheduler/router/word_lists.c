@@ -111,12 +111,8 @@ const struct kiln_word_list kiln_word_lists[] = {
      "sticking peeling etching engraving inking writing cleaning"},
     {KILN_WORD_OWNABLE,
      "album clay plasticine sticker sign decal tube watercolor etching engraving label lamp"},
-    {KILN_WORD_LIKENING,
-     "like think reminiscent evoking resembling mimicking imitating emulating channeling "
-     "straight homage tribute reminding remind recalling copying approximating echoing style "
-     "as way torn ripped lifted taken cut clipped scanned copied fresh belongs belong pulled "
-     "stolen borrowed screenshot see find get buy spot stick slap peel found play come hang "
-     "collect put meet expect print draw make la via look looking medium technique aesthetic"},
+    {KILN_WORD_LIKENING, KILN_LIKENS_ALONE " " KILN_LIKENS_IN_FRONT " " KILN_LIKENS_IF_FROM
+                                           " " KILN_LIKENS_IF_SEEN " as way"},
     {KILN_WORD_BESIDE, "and with holding wearing above under below behind beside next near over"},
     {KILN_WORD_MOOD,
      "vibe energy nostalgia aesthetic feel era style look mood inspired day flavor"},

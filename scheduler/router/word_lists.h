@@ -29,6 +29,21 @@ enum kiln_word_class {
     KILN_WORD_ORDER = 2097152    /* orders a picture: "draw" */
 };
 
+/* What may begin to say what it shall be like, by what else must stand there (look.c), which
+ * compares letters; a word's class only says that this is worth it. */
+#define KILN_LIKENS_ALONE                                                                          \
+    "like think reminiscent evoking resembling mimicking imitating emulating channeling straight " \
+    "homage tribute reminding remind recalling copying approximating echoing style"
+#define KILN_LIKENS_IN_FRONT /* "as a sticker", "medium clay" */                                   \
+    "as like la via look looking style medium technique aesthetic imitating mimicking resembling " \
+    "emulating evoking channeling think"
+#define KILN_LIKENS_IF_FROM /* "torn from" */                                                      \
+    "torn ripped lifted taken cut clipped scanned copied fresh belongs belong pulled stolen "      \
+    "borrowed screenshot"
+#define KILN_LIKENS_IF_SEEN /* "you would find" */                                                 \
+    "see find get buy spot stick slap peel found play come hang collect put meet expect print "    \
+    "draw make"
+
 struct kiln_word_list {
     enum kiln_word_class class;
     const char *words; /* separated by spaces */
