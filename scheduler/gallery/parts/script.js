@@ -73,15 +73,17 @@
     event.preventDefault();
     star(event.target).catch(() => say("The gallery does not answer", true));
   });
-  /* A signed address may have expired: once, the gallery is asked for another. */
-  document.addEventListener("error", (event) => {
-    const image = event.target;
-    if (!(image instanceof HTMLImageElement) || !image.dataset.again) return;
-    const again = image.dataset.again;
+  /* A signed address may have expired: once, the gallery is asked for another.  Some have failed before this
+   * script has run. */
+  const askAgain = (image) => {
+    const { again } = image.dataset;
+    if (!again) return;
     delete image.dataset.again;
     image.removeAttribute("srcset");
     image.src = again;
-  }, true);
+  };
+  document.addEventListener("error", ({ target }) => target instanceof HTMLImageElement && askAgain(target), true);
+  $$("img").filter((image) => image.complete && image.naturalWidth === 0).forEach(askAgain);
 
   /* --- the list goes on by itself --- */
   const grid = $("main > .grid");
