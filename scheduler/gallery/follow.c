@@ -64,15 +64,19 @@ static int open_meaning(struct kiln_gallery_follow *follow, struct kiln_error *e
 }
 
 /* New prompts come in small batches; with a look at the ledger after each, every batch would cost
- * four commits. */
+ * four commits.  A fleet may commit more of them than an encoder can take beside searches. */
 static int keep_meaning(struct kiln_gallery_follow *follow, bool replaced, bool *ret_more,
                         struct kiln_error *err)
 {
-    const int64_t until_ms = kiln_clock_ms() + EMBED_MS;
+    int64_t begin_ms = kiln_clock_ms(), end_ms = begin_ms;
+    const int64_t until_ms = begin_ms + EMBED_MS;
     int rc = kiln_keeper_step(follow->keeper, replaced, ret_more, err);
-    while (rc == 0 && *ret_more && kiln_clock_ms() < until_ms &&
-           kiln_background_pause(&follow->background, 0))
+    while (rc == 0 && *ret_more && (end_ms = kiln_clock_ms()) < until_ms &&
+           kiln_background_pause(&follow->background,
+                                 kiln_keeper_rest_ms(follow->keeper, end_ms - begin_ms))) {
+        begin_ms = kiln_clock_ms();
         rc = kiln_keeper_step(follow->keeper, false, ret_more, err);
+    }
     return rc;
 }
 

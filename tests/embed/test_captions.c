@@ -4,6 +4,10 @@
 #include "tests/embed/golden_files.h"
 
 #include <math.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <time.h>
 
 #include "pipeline/embed/captions/captions.h"
 #include "pipeline/embed/captions/token_rows.h"
@@ -372,6 +376,62 @@ static void test_a_fit_of_another_model_is_refused(void **state)
     kiln_caption_fit_release(&fit);
 }
 
+/* --- turns ------------------------------------------------------------------------------------ */
+
+static _Atomic int passages, passages_before; /* begun: by now, before the last query */
+static _Atomic bool ended;
+
+/* A passage "p" takes 10 ms. */
+static int encode_slowly(void *arg, const char *text, size_t len, float *features,
+                         size_t *ret_count, struct kiln_error *err)
+{
+    if (*text == 'p') {
+        atomic_fetch_add(&passages, 1);
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    } else {
+        atomic_store(&passages_before, atomic_load(&passages));
+    }
+    return encode_letters(arg, text, len, features, ret_count, err);
+}
+
+static void *embed_passages(void *arg)
+{
+    const struct kiln_embed_text text = {"p", 1};
+    float row[DIMS];
+    struct kiln_error err;
+    for (int i = 0; i < 2000 && !atomic_load(&ended); i++)
+        (void)!kiln_embedder_embed(arg, KILN_EMBED_PASSAGE, &text, 1, row, &err);
+    return NULL;
+}
+
+static void test_a_query_comes_after_the_passage_that_runs(void **state)
+{
+    (void)state;
+    const struct kiln_embed_text text = {"qu", 2};
+    struct kiln_caption_fit fit = make_fit("abc");
+    struct kiln_caption_encoder slow = letters;
+    struct kiln_embedder *e;
+    struct kiln_error err;
+    pthread_t thread;
+    float row[DIMS];
+    slow.encode = encode_slowly;
+    assert_int_equal(kiln_caption_fit_write(&fit, "fit.safetensors", &err), 0);
+    assert_int_equal(kiln_captions_open(&slow, "fit.safetensors", NULL, &e, &err), 0);
+    assert_int_equal(pthread_create(&thread, NULL, embed_passages, e), 0);
+    for (int i = 0; i < 10; i++) {
+        const int begun = atomic_load(&passages);
+        while (atomic_load(&passages) == begun)
+            sched_yield();
+        const int before = atomic_load(&passages);
+        assert_int_equal(kiln_embedder_embed(e, KILN_EMBED_QUERY, &text, 1, row, &err), 0);
+        assert_true(atomic_load(&passages_before) <= before + 2); /* this thread may have slept */
+    }
+    atomic_store(&ended, true);
+    pthread_join(thread, NULL);
+    kiln_embedder_close(e);
+    kiln_caption_fit_release(&fit);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -383,6 +443,7 @@ int main(void)
         cmocka_unit_test(test_the_embedder_pools_and_fits),
         cmocka_unit_test(test_a_head_maps_tokens_and_names_another_recipe),
         cmocka_unit_test(test_a_fit_of_another_model_is_refused),
+        cmocka_unit_test(test_a_query_comes_after_the_passage_that_runs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,9 +15,34 @@ struct captions {
     struct kiln_caption_encoder encoder;
     struct kiln_caption_fit fit;
     struct kiln_caption_head head;
-    pthread_mutex_t lock; /* over the encoder and the features */
-    float *features;      /* [KILN_CAPTION_TOKENS_MAX][width] */
+    /* One text at a time has the encoder and the features, and a query the next turn: a mutex alone
+     * would give it again and again to whoever embeds one prompt after the other. */
+    pthread_mutex_t lock; /* of both below */
+    pthread_cond_t turn_ended;
+    bool in_use;
+    unsigned queries; /* that wait */
+    float *features;  /* [KILN_CAPTION_TOKENS_MAX][width] */
 };
+
+static void begin_turn(struct captions *c, enum kiln_embed_use use)
+{
+    const unsigned query = use == KILN_EMBED_QUERY;
+    pthread_mutex_lock(&c->lock);
+    c->queries += query;
+    while (c->in_use || (c->queries > 0 && !query))
+        pthread_cond_wait(&c->turn_ended, &c->lock);
+    c->queries -= query;
+    c->in_use = true;
+    pthread_mutex_unlock(&c->lock);
+}
+
+static void end_turn(struct captions *c)
+{
+    pthread_mutex_lock(&c->lock);
+    c->in_use = false;
+    pthread_cond_broadcast(&c->turn_ended);
+    pthread_mutex_unlock(&c->lock);
+}
 
 static void close_captions(struct kiln_embedder *e)
 {
@@ -26,6 +51,7 @@ static void close_captions(struct kiln_embedder *e)
     kiln_caption_fit_release(&c->fit);
     kiln_caption_head_release(&c->head);
     pthread_mutex_destroy(&c->lock);
+    pthread_cond_destroy(&c->turn_ended);
     free(c->features);
     free(c);
 }
@@ -51,7 +77,7 @@ static int embed_one(struct captions *c, enum kiln_embed_use use,
     enum kiln_head_use head_use;
     size_t count = 0;
     memset(row, 0, width * sizeof *row);
-    pthread_mutex_lock(&c->lock); /* between texts others have their turn */
+    begin_turn(c, use);
     int rc = kiln_caption_encode(&c->encoder, use, text->at, text->len, c->features, &count,
                                  &head_use, err);
     for (size_t t = 0; t < count && rc == 0; t++)
@@ -59,7 +85,7 @@ static int embed_one(struct captions *c, enum kiln_embed_use use,
             row[i] += c->features[t * width + i] / (float)count;
     *ret_count = rc ? 0 : count < features_max ? count : features_max;
     kiln_caption_head_apply(&c->head, head_use, c->features, *ret_count, features);
-    pthread_mutex_unlock(&c->lock);
+    end_turn(c);
     if (rc == 0 && count > 0)
         kiln_caption_fit_apply(&c->fit, row);
     return rc;
@@ -146,6 +172,7 @@ int kiln_captions_open(const struct kiln_caption_encoder *encoder, const char *f
     c->base.info.kind = "captions";
     c->encoder = *encoder;
     pthread_mutex_init(&c->lock, NULL);
+    pthread_cond_init(&c->turn_ended, NULL);
     int rc = read_files(c, fit, head, err);
     if (!rc && !(c->features = malloc(KILN_CAPTION_TOKENS_MAX * c->fit.dims * sizeof(float))))
         rc = kiln_fail(err, KILN_NO_MEMORY, "no memory for features of a caption");

@@ -16,6 +16,8 @@
 
 #define OPEN_AFTER_MS 30000
 #define ENCODER_THREADS 1 /* beside workers that render */
+#define REST 3            /* times as long as a step took */
+#define REST_MAX_MS 1000
 
 enum state {
     WAITING, /* until somebody searches */
@@ -182,6 +184,13 @@ bool kiln_keeper_is_due(struct kiln_keeper *keeper)
 {
     return kiln_keeper_waits(keeper) &&
            (atomic_load(&keeper->wanted) || kiln_clock_ms() >= keeper->open_ms);
+}
+
+int kiln_keeper_rest_ms(const struct kiln_keeper *keeper, int64_t took_ms)
+{
+    if (!keeper->meaning || !kiln_meaning_is_searched(keeper->meaning))
+        return 0;
+    return (int)(took_ms < REST_MAX_MS / REST ? REST * took_ms : REST_MAX_MS);
 }
 
 static int load(struct kiln_keeper *keeper, struct kiln_error *err)

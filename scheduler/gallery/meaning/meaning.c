@@ -1,13 +1,17 @@
 /* meaning.c - the keeper's side of meaning.h: loads, applies changes, makes vectors. */
 #include "scheduler/gallery/meaning/meaning.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "pipeline/embed/captions/token_rows.h"
 #include "scheduler/gallery/meaning/world.h"
+#include "schemas/clock.h"
 
 #define EMBED_MAX 64 /* prompts of one step */
+#define EMBED_FEW 8  /* while there are searches */
+#define LATELY_MS 1000
 
 _Static_assert(KILN_PROMPT_SKETCH_WORDS == KILN_SKETCH_WORDS, "the ledger keeps whole sketches");
 
@@ -121,6 +125,12 @@ static int apply_notes(struct kiln_meaning *m, struct kiln_ledger *session, stru
     return code;
 }
 
+bool kiln_meaning_is_searched(const struct kiln_meaning *m)
+{
+    const int64_t searched_ms = atomic_load(&m->searched_ms);
+    return searched_ms > 0 && kiln_clock_ms() - searched_ms < LATELY_MS;
+}
+
 /* --- new vectors ---------------------------------------------------------------------------- */
 struct waiting {
     uint32_t prompts[EMBED_MAX];
@@ -135,8 +145,9 @@ static void find_waiting(struct kiln_meaning *m, struct waiting *w)
     struct kiln_world *world = m->world;
     const struct kiln_gallery_filter all = {.level_max = KILN_SAFETY_LEVELS,
                                             .show_unchecked = true};
+    const uint32_t most = kiln_meaning_is_searched(m) ? EMBED_FEW : EMBED_MAX;
     pthread_rwlock_wrlock(&m->lock);
-    for (; world->waiting < world->prompt_count && w->count < EMBED_MAX; world->waiting++)
+    for (; world->waiting < world->prompt_count && w->count < most; world->waiting++)
         if (world->places[world->waiting] == KILN_NONE)
             w->prompts[w->count++] = world->waiting;
     pthread_rwlock_unlock(&m->lock);

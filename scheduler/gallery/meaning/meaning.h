@@ -41,12 +41,13 @@ int kiln_meaning_load(struct kiln_meaning *meaning, struct kiln_ledger *session,
 /* A kiln_each_change (arg: the meaning).  KILN_FULL: a step is due first; the follower reports the
  * change again. */
 int kiln_meaning_note(void *arg, uint64_t job, bool gone, struct kiln_error *err) KILN_MUST_CHECK;
-/* Applies what was noted, then embeds some prompts and stores their vectors.  writer NULL: no
- * vectors are made.  *ret_more: call again at
- * once. */
+/* Applies what was noted, then embeds some prompts, fewer while there are searches, and stores
+ * their vectors.  writer NULL: no vectors are made.  *ret_more: there are more. */
 int kiln_meaning_step(struct kiln_meaning *meaning, struct kiln_ledger *reader,
                       struct kiln_ledger *writer, bool *ret_more,
                       struct kiln_error *err) KILN_MUST_CHECK;
+/* Whether there was a search within the last second: then a keeper rests between its steps. */
+bool kiln_meaning_is_searched(const struct kiln_meaning *meaning);
 
 /* --- searching -------------------------------------------------------------------------------- */
 struct kiln_meaning_hit {

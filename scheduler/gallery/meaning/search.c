@@ -4,11 +4,13 @@
  * A million prompts have a gigabyte of tokens, so those of what the vectors found are read out of
  * the ledger, in one statement and after the lock of the world is released.  The tokens of SAMPLES
  * prompts say what is usual; they stay in the scratch until the index has grown by an eighth. */
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "pipeline/embed/captions/token_rows.h"
 #include "scheduler/gallery/meaning/world.h"
+#include "schemas/clock.h"
 #include "schemas/reuse/known.h"
 #include "schemas/text/text.h"
 
@@ -402,6 +404,7 @@ int kiln_meaning_search(struct kiln_meaning *m, struct kiln_meaning_scratch *s,
                         const char *text, uint32_t count, struct kiln_meaning_hit *hits,
                         struct kiln_meaning_found *ret, struct kiln_error *err)
 {
+    atomic_store(&m->searched_ms, kiln_clock_ms());
     int code = find_text(m, s, filter, text, count, err);
     return code ? code : rank(m, s, session, hits, ret, err);
 }

@@ -40,6 +40,7 @@ struct kiln_meaning {
     uint64_t *notes; /* [KILN_MEANING_NOTES_MAX]: jobs that changed; the keeper's */
     bool *notes_gone;
     uint32_t note_count;
+    _Atomic int64_t searched_ms; /* kiln_clock_ms of the last search */
 };
 
 /* For vectors of `dims` values. */
