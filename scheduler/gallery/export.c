@@ -23,7 +23,7 @@
 struct found {
     uint64_t *jobs;
     size_t count, room;
-    size_t fused;   /* of them by words and meaning: what has the words may come again behind them */
+    size_t fused; /* of them by words and meaning: what has the words may come again behind them */
     uint64_t limit; /* 0: none */
 };
 
@@ -49,7 +49,7 @@ static int note_job(void *arg, const struct kiln_gallery_tile *tile, struct kiln
     return 0;
 }
 
-/* Reads the vectors that a server has made; prompts without one are told. */
+/* Reads the vectors that a server has made; warns about prompts that have none. */
 static int open_meaning(struct kiln_cli *cli, struct kiln_keeper **ret, struct kiln_error *err)
 {
     uint32_t prompts, waiting;

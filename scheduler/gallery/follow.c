@@ -19,7 +19,7 @@
 #define RATE_PAUSE_MS 20 /* between pages of old pictures for the rule: searches come first */
 #define PAUSE_MS 1000    /* between two looks at a ledger without changes, */
 #define WANTED_MS 100    /* while the first search by meaning may come */
-#define EMBED_MS 1000    /* of new prompts in a row, before the ledger is looked at again */
+#define EMBED_MS 1000    /* of steps that embed, with their rests, before a look at the ledger */
 
 struct kiln_gallery_follow {
     struct kiln_follower *follower;
@@ -68,15 +68,18 @@ static int open_meaning(struct kiln_gallery_follow *follow, struct kiln_error *e
 static int keep_meaning(struct kiln_gallery_follow *follow, bool replaced, bool *ret_more,
                         struct kiln_error *err)
 {
-    int64_t begin_ms = kiln_clock_ms(), end_ms = begin_ms;
-    const int64_t until_ms = begin_ms + EMBED_MS;
-    int rc = kiln_keeper_step(follow->keeper, replaced, ret_more, err);
-    while (rc == 0 && *ret_more && (end_ms = kiln_clock_ms()) < until_ms &&
-           kiln_background_pause(&follow->background,
-                                 kiln_keeper_rest_ms(follow->keeper, end_ms - begin_ms))) {
-        begin_ms = kiln_clock_ms();
-        rc = kiln_keeper_step(follow->keeper, false, ret_more, err);
-    }
+    const int64_t until_ms = kiln_clock_ms() + EMBED_MS;
+    int rc = 0;
+    do {
+        const int64_t begin_ms = kiln_clock_ms();
+        rc = kiln_keeper_step(follow->keeper, replaced, ret_more, err);
+        replaced = false;
+        if (rc != 0 || !*ret_more)
+            return rc;
+        const int rest_ms = kiln_keeper_rest_ms(follow->keeper, kiln_clock_ms() - begin_ms);
+        if (!kiln_background_pause(&follow->background, rest_ms))
+            return 0;
+    } while (kiln_clock_ms() < until_ms);
     return rc;
 }
 

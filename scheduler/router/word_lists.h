@@ -29,8 +29,8 @@ enum kiln_word_class {
     KILN_WORD_ORDER = 2097152    /* orders a picture: "draw" */
 };
 
-/* What may begin to say what it shall be like, by what else must stand there (look.c), which
- * compares letters; a word's class only says that this is worth it. */
+/* Words that can introduce a comparison, by what else must stand there.  look.c compares their
+ * spelling; the class of a word only says that this is worth doing. */
 #define KILN_LIKENS_ALONE                                                                          \
     "like think reminiscent evoking resembling mimicking imitating emulating channeling straight " \
     "homage tribute reminding remind recalling copying approximating echoing style"

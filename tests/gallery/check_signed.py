@@ -29,7 +29,7 @@ with Browser() as browser:
     images = "[...document.querySelectorAll('.grid img')].slice(0, 12)"
     check(page.until(f"{images}.length == 12 && {images}.every((each) => each.naturalWidth > 0)"),
           f"pictures: {page.run(f'{images}.map((each) => [each.src, each.naturalWidth])')}")
-    # Chromium may look ahead and ask for a picture before it has read the tag: that answer was the refused one.
+    # Chromium may fetch a picture ahead, before it has read its tag: the store then refuses that request instead.
     check(page.run(f"{images}.some((each) => !each.dataset.again)"), "no picture was asked for again: this tells nothing")
 
     # --- more days than bars: the newest are in sight, and a link leads to the others ---

@@ -10,28 +10,35 @@
 #include "pipeline/embed/recipe.h"
 #include "schemas/text/text.h"
 
+#define QUERIES_MAX 8
+
 struct captions {
     struct kiln_embedder base;
     struct kiln_caption_encoder encoder;
     struct kiln_caption_fit fit;
     struct kiln_caption_head head;
-    /* One text at a time has the encoder and the features, and a query the next turn: a mutex alone
-     * would give it again and again to whoever embeds one prompt after the other. */
+    /* One text at a time has the encoder and the features, and a query has the next turn: a plain
+     * mutex can starve it behind a thread that embeds many prompts.  After QUERIES_MAX of them in a
+     * row a passage has one. */
     pthread_mutex_t lock; /* of both below */
     pthread_cond_t turn_ended;
     bool in_use;
-    unsigned queries; /* that wait */
-    float *features;  /* [KILN_CAPTION_TOKENS_MAX][width] */
+    unsigned queries, passages; /* that wait */
+    unsigned in_row;            /* queries that had their turn since the last passage */
+    float *features;            /* [KILN_CAPTION_TOKENS_MAX][width] */
 };
 
 static void begin_turn(struct captions *c, enum kiln_embed_use use)
 {
-    const unsigned query = use == KILN_EMBED_QUERY;
+    const bool query = use == KILN_EMBED_QUERY;
+    unsigned *mine = query ? &c->queries : &c->passages;
+    const unsigned *others = query ? &c->passages : &c->queries;
     pthread_mutex_lock(&c->lock);
-    c->queries += query;
-    while (c->in_use || (c->queries > 0 && !query))
+    ++*mine;
+    while (c->in_use || (*others > 0 && query == (c->in_row >= QUERIES_MAX)))
         pthread_cond_wait(&c->turn_ended, &c->lock);
-    c->queries -= query;
+    --*mine;
+    c->in_row = query ? c->in_row + 1 : 0;
     c->in_use = true;
     pthread_mutex_unlock(&c->lock);
 }

@@ -1,6 +1,6 @@
 /* feed.c - /feed.xml and /feed.json: a list as a feed, RSS 2.0 and JSON Feed 1.1: its newest
- * pictures, the newest first whatever the order of the list, so that whoever reads the feed is told
- * of a new picture also where it is none of the best matches.
+ * pictures, the newest first whatever the order of the list, so that a reader of the feed learns of
+ * new pictures even if they rank low.  By meaning a list has its 200 nearest.
  *
  * Addresses in a feed are whole, since it is read elsewhere.
  */

@@ -20,7 +20,7 @@ struct kiln_gallery_ask {
 int kiln_gallery_ask_list(const struct kiln_gallery_ask *ask, struct kiln_ledger *session,
                           kiln_each_tile *each, void *arg, struct kiln_gallery_page *ret,
                           struct kiln_error *err) KILN_MUST_CHECK;
-/* The newest of them, the newest first, whatever the order and the cursor of the address. */
+/* The newest of them from the start of the list, the newest first, whatever its order. */
 int kiln_gallery_ask_newest(const struct kiln_gallery_ask *ask, struct kiln_ledger *session,
                             kiln_each_tile *each, void *arg,
                             struct kiln_error *err) KILN_MUST_CHECK;
