@@ -125,11 +125,14 @@ static int read_args(struct kiln_cli *cli, const struct kiln_args *args, char *p
         ret->at[ret->count++] = (struct kiln_web_arg){.name = "q", .value = args->rest[1]};
     for (int i = 0; i < args->given_count; i++) {
         const char *value = args->given[i].value, *is;
+        char names[256];
         if (strcmp(args->given[i].option->name, "filter") != 0)
             continue;
-        if (!(is = strchr(value, '=')) || !kiln_gallery_is_filter(value, (size_t)(is - value)))
+        if (!(is = strchr(value, '=')) || !kiln_gallery_is_filter(value, (size_t)(is - value))) {
+            kiln_gallery_filter_names(names, sizeof names);
             return kiln_usage(cli, "--filter is \"%s\"; it must be NAME=VALUE, and NAME one of %s",
-                              value, KILN_ASK_FILTERS);
+                              value, names);
+        }
         if (ret->count == KILN_WEB_ARGS_MAX)
             return kiln_usage(cli, "more than %d filters", KILN_WEB_ARGS_MAX);
         char *pair = memcpy(pairs, value, strlen(value) + 1);

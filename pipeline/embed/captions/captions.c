@@ -20,7 +20,7 @@ struct captions {
     /* One text at a time has the encoder and the features, and a query has the next turn: a plain
      * mutex can starve it behind a thread that embeds many prompts.  After QUERIES_MAX of them in a
      * row a passage has one. */
-    pthread_mutex_t lock; /* of both below */
+    pthread_mutex_t lock; /* of all below */
     pthread_cond_t turn_ended;
     bool in_use;
     unsigned queries, passages; /* that wait */

@@ -34,6 +34,18 @@ bool kiln_gallery_is_filter(const char *text, size_t len)
     return false;
 }
 
+void kiln_gallery_filter_names(char *out, size_t size)
+{
+    size_t len = 0;
+    out[0] = '\0';
+    for (size_t i = 0; i < FILTERS && len < size; i++)
+        len += (size_t)snprintf(out + len, size - len, "%s%s",
+                                i == 0             ? ""
+                                : i == FILTERS - 1 ? " and "
+                                                   : ", ",
+                                filters[i].name);
+}
+
 static bool is_one(const char *const *names, const char *name)
 {
     while (*names && strcmp(*names, name) != 0)

@@ -49,11 +49,10 @@ void kiln_gallery_ask_write(const struct kiln_gallery_ask *ask, const char *with
 /* The same of the days from..to alone, "2026-11-21" each; from NULL: of all until then. */
 void kiln_gallery_ask_write_days(const struct kiln_gallery_ask *ask, const char *from,
                                  const char *to, const char *and, struct kiln_text *out);
-/* Whether text[0..len) is the name of a filter; their names for messages. */
+/* Whether text[0..len) is the name of a filter. */
 bool kiln_gallery_is_filter(const char *text, size_t len);
-#define KILN_ASK_FILTERS                                                                           \
-    "size, aspect, lora, style, model, batch, tenant, from, to, mode, safety, starred, same, "     \
-    "variants and vote"
+/* Their names for a message: "size, aspect, ... and vote". */
+void kiln_gallery_filter_names(char *out, size_t size);
 /* How many filters are set, the words not counted. */
 int kiln_gallery_ask_filters(const struct kiln_gallery_ask *ask);
 /* The filters as a form, with the names of names.c if they are on the page, and those that are set
