@@ -152,6 +152,8 @@ for query in ("bacth=x", "strict=yes", "wait=11", "wait=-1", "batch=a%2fb", "bat
     answer, got = post(f"/v1/batches?{query}", job)
     check(answer.status == 400 and got.get("message"), f"{query[:40]}: {answer.status} {answer.text[:200]}")
     check(answer.text.count("on_done: ") <= 1, f"{query[:40]}: said twice: {answer.text[:200]}")
+refusals = [got["message"] for got in (post("/v1/batches?bacth=x", job)[1], json.loads(ask("/v1/batches?bacth=x", headers=BEARER).text))]
+check(refusals[0] == refusals[1] and '"bacth"' in refusals[0], f"one refusal, two texts: {refusals}")
 check(ask("/v1/batches/forbidden", headers=BEARER).status == 404, "a refused request made a batch")
 
 # --- bodies ---

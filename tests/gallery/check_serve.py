@@ -131,6 +131,10 @@ for path in ("/batches", "/fleet", "/help", "/v1/batches", "/v1/batches/first", 
 check("first" in ask("/batches").text, "the batch is listed")
 check(json.loads(ask("/v1/new?since=1").text)["pictures"] > 0, "new pictures")
 check(ask("/v1/new?since=x").status == 400, "since=x")
+found = json.loads(ask("/v1/pictures?sort=newest&q=red&limit=2").text)
+fresh = json.loads(ask(found["next"].replace("/v1/pictures?", "/v1/new?since=1&")).text)
+check(fresh == {"pictures": 2, "more": True}, f"new pictures by the address of a list's second page: {fresh}")
+check(ask("/v1/new?since=1&limit=0").status == 400, "limit=0")
 
 table = check_page("/sheet?batch=first&x=size&y=prompt")
 check(table.text.count("<img ") > 20 and 'scope="row"' in table.text, "a sheet with pictures")

@@ -152,6 +152,11 @@ serve --gallery-embedder "$source_dir/tests/golden/embed/potion"
 beyond='?q=tall+tree&c=m0123456789abcdef-48' # a page of a list by meaning, from before a restart
 [ "$(page "$beyond" -o page.txt -D head.txt -w '%{http_code}')" = 503 ] || die "not prepared: $(cat head.txt)"
 grep -qi '^Retry-After: ' head.txt && says 'preparing this search' page.txt
+[ "$(page "v1/pictures$beyond" -o page.txt -w '%{http_code}')" = 503 ] && says '"error":"unavailable"' page.txt &&
+    says 'preparing this search' page.txt || die "not prepared: $(cat page.txt)"
+for newest in feed.xml feed.json v1/new; do # of the whole list, so they do not wait for that
+    [ "$(page "$newest$beyond&since=1" -o page.txt -w '%{http_code}')" = 200 ] || die "$newest reads a cursor: $(cat page.txt)"
+done
 page 'v1/pictures?q=tall+tree' >words.json
 means() { page help | grep -q 'whose prompts mean the same'; }
 soon means || die "no search by meaning: $(cat serve.log)"
@@ -195,6 +200,8 @@ sort -rn of_list.txt >by_age.txt
 for feed in feed.xml feed.json; do
     of "$feed?q=something+crimson" '\(<guid[^>]*>\|"id":"\)http://[^/]*/p/' >of_feed.txt
     [ "$(wc -l <of_list.txt)" = 3 ] && cmp by_age.txt of_feed.txt || die "a list and $feed: $(cat of_list.txt), $(cat of_feed.txt)"
+    of "$feed?q=something+crimson&c=x" '\(<guid[^>]*>\|"id":"\)http://[^/]*/p/' >of_feed.txt
+    cmp by_age.txt of_feed.txt || die "$feed reads a cursor: $(cat of_feed.txt)"
 done
 ok kiln gallery export 'something crimson' --meaning --out alike --model "$source_dir/pipeline/models/sketch" --json
 json out.txt 'd["search"] == "something crimson"'

@@ -10,6 +10,7 @@
 #include <strings.h>
 
 #include "scheduler/gallery/jobs/send.h"
+#include "scheduler/gallery/parts/ask.h"
 #include "scheduler/gallery/parts/json.h"
 #include "scheduler/gallery/web/spool.h"
 #include "schemas/room.h"
@@ -61,7 +62,6 @@ static int read_wait(const char *text, struct kiln_enqueue_request *request, str
     return 0;
 }
 
-/* A name that nothing reads may be one that was mistyped, so it is refused. */
 static int read_args(struct sending *sending, struct kiln_error *err)
 {
     const struct kiln_web_args *args = sending->visit->args;
@@ -85,10 +85,7 @@ static int read_args(struct sending *sending, struct kiln_error *err)
         else if (strcmp(arg->name, "set") == 0)
             rc = kiln_fail(err, KILN_BAD_INPUT, "more than %d times set", SETS_MAX);
         else
-            rc = kiln_fail(err, KILN_BAD_INPUT,
-                           "unknown argument \"%.40s\"; there are batch, set, strict, dry_run, "
-                           "wait and on_done",
-                           arg->name);
+            rc = kiln_gallery_ask_unknown(arg->name, err);
     }
     request->sets = sending->sets;
     return rc;

@@ -67,7 +67,7 @@ int kiln_gallery_api_pictures(struct kiln_web_visit *visit, struct kiln_error *e
     static const char *const others[] = {"sort", "limit", "c", NULL};
     visit->reply.type = JSON_TYPE;
     int rc = kiln_gallery_ask_only(visit->args, true, others, err);
-    rc = rc ? rc : kiln_gallery_ask_read(kiln_gallery_app(visit), visit->args, &ask, err);
+    rc = rc ? rc : kiln_gallery_ask_read_page(visit, &ask, err);
     rc = rc ? rc : read_limit(visit, &ask, err);
     kiln_text_puts(out, "{\"pictures\":[");
     rc = rc ? rc : kiln_gallery_ask_list(&ask, visit->session, add_tile, visit, &page, err);
@@ -92,22 +92,23 @@ static int count_fresh(void *arg, const struct kiln_gallery_tile *tile, struct k
     return 0;
 }
 
-/* How many pictures of the list are newer than the one that the page begins with. */
+/* How many pictures of the list are newer than the one that the page begins with, wherever in the
+ * list that page is. */
 int kiln_gallery_api_new(struct kiln_web_visit *visit, struct kiln_error *err)
 {
     struct kiln_gallery_ask ask;
     struct kiln_gallery_page page;
     struct fresh fresh = {0};
     const char *since = kiln_web_arg(visit->args, "since");
-    static const char *const others[] = {"since", NULL};
+    static const char *const others[] = {"since", "sort", "limit", "c", NULL};
     visit->reply.type = JSON_TYPE;
     int rc = kiln_gallery_ask_only(visit->args, true, others, err);
     rc = rc ? rc : kiln_gallery_ask_read(kiln_gallery_app(visit), visit->args, &ask, err);
+    rc = rc ? rc : read_limit(visit, &ask, err);
     if (rc)
         return rc;
     if (!since || !kiln_web_id(since, strlen(since), &fresh.since))
         return kiln_fail(err, KILN_BAD_INPUT, "since must be the number of a job");
-    ask.query.cursor = NULL;
     ask.query.order = KILN_GALLERY_NEWEST;
     rc = kiln_gallery_list(visit->session, &ask.query, count_fresh, &fresh, &page, err);
     if (rc)

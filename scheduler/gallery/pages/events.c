@@ -134,7 +134,6 @@ static int read_request(struct kiln_web_visit *visit, struct events *events, str
         rc = kiln_fail(err, KILN_BAD_INPUT, "Last-Event-ID is not an id of this stream");
     if (rc == 0 && since)
         memcpy(events->moment, since, strlen(since) + 1);
-    events->ask.query.cursor = NULL;
     events->ask.query.order = KILN_GALLERY_NEWEST;
     return rc;
 }

@@ -1,6 +1,7 @@
 /* feed.c - /feed.xml and /feed.json: a list as a feed, RSS 2.0 and JSON Feed 1.1: its newest
  * pictures, the newest first whatever the order of the list, so that a reader of the feed learns of
- * new pictures even if they rank low.  By meaning a list has its 200 nearest.
+ * new pictures even if they rank low.  A cursor in the address is ignored.  By meaning a list has
+ * its 200 nearest.
  *
  * Addresses in a feed are whole, since it is read elsewhere.
  */

@@ -340,7 +340,7 @@ int kiln_gallery_front(struct kiln_web_visit *visit, struct kiln_error *err)
     struct kiln_gallery_page page = {0};
     struct kiln_text *out = &visit->reply.body, tiles = {0}, feed = {0};
     bool ended = false;
-    int rc = kiln_gallery_ask_read(kiln_gallery_app(visit), visit->args, &ask, err);
+    int rc = kiln_gallery_ask_read_page(visit, &ask, err);
     kiln_gallery_ask_stack(&ask);
     if (rc == 0)
         rc = read_grid(visit, &ask, &tiles, &grid, &page, err);

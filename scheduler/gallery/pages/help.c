@@ -41,8 +41,9 @@ int kiln_gallery_help(struct kiln_web_visit *visit, struct kiln_error *err)
     kiln_text_puts(out, kiln_keeper_says(kiln_gallery_app(visit)->keeper));
     kiln_text_puts(out, " Quotes and a minus find only what has the words. Newest first means by "
                         "job number: a picture whose job waited a long time is below those of "
-                        "later jobs. The feed of a list has its newest pictures, the newest first; "
-                        "by meaning a list has its 200 nearest. "
+                        "later jobs. The feed of a list has its newest pictures, the newest first, "
+                        "also where its address is that of a later page; by meaning a list has its "
+                        "200 nearest. "
                         "Announcements of new pictures look at words alone.</p>");
     add_table(out, rows, sizeof rows / sizeof *rows, "code");
     kiln_text_puts(out, "<h2>Keys</h2><p>Letters work while a picture or the list of pictures has "

@@ -43,7 +43,7 @@ int kiln_gallery_show(struct kiln_web_visit *visit, struct kiln_error *err)
     struct kiln_gallery_ask ask;
     struct kiln_gallery_page page = {0};
     struct kiln_text *out = &visit->reply.body;
-    int rc = kiln_gallery_ask_read(kiln_gallery_app(visit), visit->args, &ask, err);
+    int rc = kiln_gallery_ask_read_page(visit, &ask, err);
     if (rc)
         return rc;
     ask.query.rows_max = 1;

@@ -53,6 +53,14 @@ static bool is_one(const char *const *names, const char *name)
     return *names != NULL;
 }
 
+int kiln_gallery_ask_unknown(const char *name, struct kiln_error *err)
+{
+    return kiln_fail(err, KILN_BAD_INPUT,
+                     "unknown argument \"%.40s\"; /v1/openapi.json lists the arguments of each "
+                     "address",
+                     name);
+}
+
 int kiln_gallery_ask_only(const struct kiln_web_args *args, bool search, const char *const *others,
                           struct kiln_error *err)
 {
@@ -60,10 +68,7 @@ int kiln_gallery_ask_only(const struct kiln_web_args *args, bool search, const c
         const char *name = args->at[i].name;
         const bool asks = strcmp(name, "q") == 0 || kiln_gallery_is_filter(name, strlen(name));
         if (!(search && asks) && !is_one(others, name))
-            return kiln_fail(err, KILN_BAD_INPUT,
-                             "unknown argument \"%.40s\"; /v1/openapi.json lists the arguments of "
-                             "each address",
-                             name);
+            return kiln_gallery_ask_unknown(name, err);
     }
     return 0;
 }
@@ -170,8 +175,9 @@ static int read_names(const struct kiln_web_args *args, struct kiln_gallery_filt
     return 0;
 }
 
-int kiln_gallery_ask_read(const struct kiln_gallery_app *app, const struct kiln_web_args *args,
-                          struct kiln_gallery_ask *ret, struct kiln_error *err)
+/* cursor: NULL or "" for the start of the list. */
+static int read_from(const struct kiln_gallery_app *app, const struct kiln_web_args *args,
+                     const char *cursor, struct kiln_gallery_ask *ret, struct kiln_error *err)
 {
     *ret = (struct kiln_gallery_ask){
         .query = {.filter = kiln_gallery_all(app), .rows_max = KILN_GALLERY_TILES}, .args = args};
@@ -190,20 +196,35 @@ int kiln_gallery_ask_read(const struct kiln_gallery_app *app, const struct kiln_
         return refuse(err, "sort", sort, "newest or relevance");
     /* A list that began without the search by meaning goes on without it, and so does one that has
      * more pictures with its words. */
-    ret->query.cursor = kiln_web_arg(args, "c");
-    bool goes_on = ret->query.cursor && *ret->query.cursor;
+    ret->query.cursor = cursor;
     if (ret->query.words && !(sort && sort[0] == 'n') &&
-        !(goes_on && ret->query.cursor[0] != KILN_MIXED_CURSOR) &&
+        !(cursor && *cursor && *cursor != KILN_MIXED_CURSOR) &&
         !kiln_query_is_exact(ret->query.words))
         ret->mixed = kiln_keeper_mixed(app->keeper);
-    if (goes_on && ret->query.words && ret->query.cursor[0] == KILN_MIXED_CURSOR && !ret->mixed &&
-        kiln_keeper_waits(app->keeper))
-        return kiln_fail(err, KILN_STALE,
-                         "the gallery has been started again and is preparing this search; try "
-                         "again in a few seconds");
     if (ret->mixed || (sort && sort[0] == 'r' && ret->query.words))
         ret->query.order = KILN_GALLERY_RELEVANCE;
     return 0;
+}
+
+int kiln_gallery_ask_read(const struct kiln_gallery_app *app, const struct kiln_web_args *args,
+                          struct kiln_gallery_ask *ret, struct kiln_error *err)
+{
+    return read_from(app, args, NULL, ret, err);
+}
+
+int kiln_gallery_ask_read_page(struct kiln_web_visit *visit, struct kiln_gallery_ask *ret,
+                               struct kiln_error *err)
+{
+    const struct kiln_gallery_app *app = kiln_gallery_app(visit);
+    const char *cursor = kiln_web_arg(visit->args, "c");
+    int rc = read_from(app, visit->args, cursor, ret, err);
+    if (rc || !ret->query.words || !cursor || *cursor != KILN_MIXED_CURSOR || ret->mixed ||
+        !kiln_keeper_waits(app->keeper))
+        return rc;
+    visit->reply.own_words = true;
+    return kiln_fail(err, KILN_UNAVAILABLE,
+                     "the gallery has been started again and is preparing this search; try again "
+                     "in a few seconds");
 }
 
 int kiln_gallery_ask_list(const struct kiln_gallery_ask *ask, struct kiln_ledger *session,
@@ -219,7 +240,6 @@ int kiln_gallery_ask_newest(const struct kiln_gallery_ask *ask, struct kiln_ledg
 {
     struct kiln_gallery_query query = ask->query;
     struct kiln_gallery_page page;
-    query.cursor = NULL;
     if (ask->mixed)
         return kiln_mixed_newest(ask->mixed, session, &query, each, arg, err);
     query.order = KILN_GALLERY_NEWEST;

@@ -20,16 +20,20 @@ struct kiln_gallery_ask {
 int kiln_gallery_ask_list(const struct kiln_gallery_ask *ask, struct kiln_ledger *session,
                           kiln_each_tile *each, void *arg, struct kiln_gallery_page *ret,
                           struct kiln_error *err) KILN_MUST_CHECK;
-/* The newest of them from the start of the list, the newest first, whatever its order. */
+/* The newest of them, the newest first, whatever the order of the list; of a question that was read
+ * from its start. */
 int kiln_gallery_ask_newest(const struct kiln_gallery_ask *ask, struct kiln_ledger *session,
                             kiln_each_tile *each, void *arg,
                             struct kiln_error *err) KILN_MUST_CHECK;
 
-/* Fills a query from the arguments of an address; the filter never shows more than the server may.
- * KILN_BAD_INPUT names the argument.  KILN_STALE: the list goes on by meaning, which a gallery that
- * was started a moment ago has not opened yet. */
+/* Fills a query from the arguments of an address, from the start of its list, wherever the address
+ * is in it; the filter never shows more than the server may.  KILN_BAD_INPUT names the argument. */
 int kiln_gallery_ask_read(const struct kiln_gallery_app *app, const struct kiln_web_args *args,
                           struct kiln_gallery_ask *ret, struct kiln_error *err) KILN_MUST_CHECK;
+/* The same from the cursor `c` of the address on.  KILN_UNAVAILABLE, for the visitor to read: the
+ * list goes on by meaning, which a gallery that was started a moment ago has not opened yet. */
+int kiln_gallery_ask_read_page(struct kiln_web_visit *visit, struct kiln_gallery_ask *ret,
+                               struct kiln_error *err) KILN_MUST_CHECK;
 
 /* For /v1: refuses an argument that nothing reads.  It may be a filter that was mistyped, and the
  * answer a list of everything.  search: words and filters are read; others: further names, ended by
@@ -37,6 +41,8 @@ int kiln_gallery_ask_read(const struct kiln_gallery_app *app, const struct kiln_
 int kiln_gallery_ask_only(const struct kiln_web_args *args, bool search, const char *const *others,
                           struct kiln_error *err) KILN_MUST_CHECK;
 #define KILN_ASK_NOTHING ((const char *const[]){NULL}) /* others: none */
+/* The refusal itself, for a handler that walks through its arguments. */
+int kiln_gallery_ask_unknown(const char *name, struct kiln_error *err);
 
 /* As a page shows it to people: each prompt once, unless the list is of one prompt, of one batch or
  * of what they starred, or its address says otherwise. */

@@ -124,34 +124,35 @@ static const char *title_of(unsigned status)
 }
 
 /* What people can do about it. */
-static const char *advice_of(unsigned status, int code)
+static const char *advice_of(const struct kiln_web_reply *reply, int code)
 {
-    if (status == 503 && code == KILN_FULL)
+    if (reply->own_words)
+        return NULL;
+    if (reply->status == 503 && code == KILN_FULL)
         return "Too many people are searching at this moment. Try again in a few seconds.";
-    if (status == 503 && code != KILN_STALE)
+    if (reply->status == 503)
         return "The ledger does not answer. Rendering is not affected by this page; "
                "<code>kiln doctor</code> says what is wrong.";
-    if (status == 401)
+    if (reply->status == 401)
         return "<a href=\"/sign-in\">Sign in</a> to see this gallery.";
     return NULL;
 }
 
 /* What a client may know: the details of servers are in the log alone. */
-static const char *words_of(unsigned status, const struct kiln_error *err)
+static const char *words_of(const struct kiln_web_reply *reply, const struct kiln_error *err)
 {
-    if (status == 503 && err->code == KILN_FULL)
-        return "too many requests are waiting for the ledger";
-    if (status == 503 && err->code != KILN_STALE)
-        return "the ledger does not answer";
-    return status >= 500 && err->code != KILN_STALE
-               ? "the gallery could not make this page; its log says why"
-               : err->text;
+    if (reply->own_words || reply->status < 500)
+        return err->text;
+    if (reply->status == 503)
+        return err->code == KILN_FULL ? "too many requests are waiting for the ledger"
+                                      : "the ledger does not answer";
+    return "the gallery could not make this page; its log says why";
 }
 
 static void fail_as_json(struct kiln_web_visit *visit, const struct kiln_error *err)
 {
     struct kiln_text *out = &visit->reply.body;
-    const char *words = words_of(visit->reply.status, err);
+    const char *words = words_of(&visit->reply, err);
     visit->reply.type = JSON_TYPE;
     kiln_text_puts(out, "{\"error\":");
     kiln_text_json(out, kiln_code_name(err->code), strlen(kiln_code_name(err->code)));
@@ -163,13 +164,13 @@ static void fail_as_json(struct kiln_web_visit *visit, const struct kiln_error *
 void kiln_gallery_fail(struct kiln_web_visit *visit, const struct kiln_error *err)
 {
     struct kiln_text *out = &visit->reply.body;
-    unsigned status = visit->reply.status;
     visit->reply.cache = "no-store";
     if (visit->wants_json) {
         fail_as_json(visit, err);
         return;
     }
-    const char *title = title_of(status), *advice = advice_of(status, err->code);
+    const char *title = title_of(visit->reply.status);
+    const char *advice = advice_of(&visit->reply, err->code);
     kiln_gallery_begin(visit,
                        &(struct kiln_gallery_page_head){.title = title, .bare = !visit->signed_in});
     kiln_text_printf(out, "<div class=\"say\"><h1>%s</h1>", title);
@@ -177,7 +178,7 @@ void kiln_gallery_fail(struct kiln_web_visit *visit, const struct kiln_error *er
         kiln_text_printf(out, "<p>%s</p>", advice);
     if (!advice) {
         char words[KILN_ERROR_TEXT_MAX];
-        snprintf(words, sizeof words, "%s", words_of(status, err));
+        snprintf(words, sizeof words, "%s", words_of(&visit->reply, err));
         if (words[0] >= 'a' && words[0] <= 'z')
             words[0] = (char)(words[0] - 'a' + 'A');
         kiln_text_puts(out, "<p>");

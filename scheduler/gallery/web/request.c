@@ -288,7 +288,6 @@ unsigned kiln_web_status(int code)
     case KILN_DENIED:
         return MHD_HTTP_FORBIDDEN;
     case KILN_FULL:
-    case KILN_STALE:
     case KILN_UNAVAILABLE:
     case KILN_TIMEOUT:
     case KILN_CANCELLED:

@@ -53,12 +53,14 @@ static void fail(struct kiln_web_server *server, struct kiln_web_request *reques
     struct kiln_web_reply *reply = &request->visit.reply;
     const char *allow = reply->allow;
     const unsigned retry_after_s = reply->retry_after_s;
+    const bool own_words = reply->own_words;
     const unsigned status = request->status ? request->status : reply->status;
     kiln_web_reply_release(reply);
     *reply = (struct kiln_web_reply){.fd = -1,
                                      .status = status ? status : kiln_web_status(err->code),
                                      .allow = allow,
-                                     .retry_after_s = retry_after_s};
+                                     .retry_after_s = retry_after_s,
+                                     .own_words = own_words};
     if (reply->status == MHD_HTTP_SERVICE_UNAVAILABLE)
         reply->retry_after_s = 2;
     if (reply->status >= 500)

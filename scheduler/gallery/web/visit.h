@@ -37,6 +37,7 @@ struct kiln_web_reply {
     bool zipped;         /* reply.c: the body is gzip */
     bool closes;         /* server.c: the connection takes no further request */
     unsigned retry_after_s;
+    bool own_words;    /* of an error: its text is meant for the visitor, whatever its code */
     const char *allow; /* of a 405 */
 };
 
