@@ -37,6 +37,10 @@ class Audit:
         for violation in page.run(AXE_RUN):
             check(False, f"{what}: axe {violation}")
 
+    def stays(self, page, what):
+        shift = page.run(SHIFT)
+        check(shift <= 0.01, f"{what}: layout shift {shift}")
+
     def shot(self, page, name, width, dark):
         if self.shots:
             page.shot(f"{self.shots}/{name}-{width}-{'dark' if dark else 'light'}.png")
@@ -53,11 +57,7 @@ class Audit:
     def look(self, page, name, width, dark, allowed=None):
         """Everything of a page that has just been opened."""
         what = f"{name} at {width} {'dark' if dark else 'light'}"
-        shifts = [page.run(SHIFT)]
-        while shifts[0] > 0.01 and len(shifts) < 3:  # a busy machine may paint half a page, but not twice
-            page.reload()
-            shifts.append(page.run(SHIFT))
-        check(sorted(shifts)[len(shifts) // 2] <= 0.01, f"{what}: layout shift {shifts}")
+        self.stays(page, what)
         check(not page.run(WIDE), f"{what}: wider than the window")
         if width < 2000:  # axe sees no more on a larger screen
             self.check(page, what, allowed)

@@ -143,11 +143,6 @@ class Page:
         self("Page.navigate", url=url)
         self.browser.wait(self.session, "Page.loadEventFired")
 
-    def reload(self):
-        self.browser.events.clear()
-        self("Page.reload")
-        self.browser.wait(self.session, "Page.loadEventFired")
-
     def run(self, script):
         answer = self("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True)
         if "exceptionDetails" in answer:

@@ -46,6 +46,21 @@ with Browser() as browser:
         page.open(BASE + "/")
         check(looks.notices(page, "front", 1280, 900, False, css), f"a broken page looks right: {css}")
 
+    # --- a page that comes in slowly is painted in parts, and what has been painted stays where it is ---
+    for width, height in ((390, 844), (1280, 900), (2560, 1400)):
+        page = browser.page(width, height)
+        page.open(BASE + "/help")  # style and script are there
+        page("Network.enable")
+        page("Network.setExtraHTTPHeaders", headers={"Accept-Encoding": "identity"})
+        page("Network.emulateNetworkConditions", offline=False, latency=0, downloadThroughput=40000, uploadThroughput=-1)
+        for name in ("front", "batch", "fleet", "sheet"):
+            path = PAGES[name]
+            page.open(f"{BASE}{path}{'&' if '?' in path else '?'}slow={width}")  # an address that is not kept
+            audit.stays(page, f"{name} at {width}, slowly")
+            painted, parsed = page.run("[performance.getEntriesByName('first-contentful-paint')[0].startTime, "
+                                       "performance.getEntriesByType('navigation')[0].domInteractive]")
+            check(name != "front" or painted < parsed, f"painted after {painted} ms, when all was there: {parsed}")
+
     # --- the days: as many bars as there are, and each leads to its pictures ---
     page.open(BASE + "/")
     bars = page.run("[...document.querySelectorAll('.days a')].map((bar) => [bar.href, bar.textContent])")
