@@ -124,6 +124,7 @@ enum kiln_array_type {
     KILN_ARRAY_INT2 = 21,
     KILN_ARRAY_INT4 = 23,
     KILN_ARRAY_TEXT = 25,
+    KILN_ARRAY_TID = 27,
     KILN_ARRAY_FLOAT8 = 701,
 };
 struct kiln_array {
@@ -136,7 +137,7 @@ struct kiln_array {
 
 void kiln_array_start(struct kiln_array *array, enum kiln_array_type type);
 void kiln_array_text(struct kiln_array *array, const char *text); /* copied; NULL is SQL NULL */
-void kiln_array_int(struct kiln_array *array, int64_t value);     /* BOOL and INTn */
+void kiln_array_int(struct kiln_array *array, int64_t value);     /* BOOL, INTn and TID */
 void kiln_array_double(struct kiln_array *array, double value);
 /* Binds an array with an element a row, which is an expression in i, of one of the types above:
  *     KILN_BIND_COLUMN(&params, INT8, count, (int64_t)lines[i].first); */
@@ -158,6 +159,7 @@ void kiln_array_double(struct kiln_array *array, double value);
 #define KILN_ADD_INT4 kiln_array_int
 #define KILN_ADD_INT8 kiln_array_int
 #define KILN_ADD_TEXT kiln_array_text
+#define KILN_ADD_TID kiln_array_int
 #define KILN_ADD_FLOAT8 kiln_array_double
 /* Moves the array into params, which frees it. */
 void kiln_bind_array(struct kiln_params *params, struct kiln_array *array);

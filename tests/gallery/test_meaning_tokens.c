@@ -102,13 +102,18 @@ static void close_gallery(void)
     kiln_embedder_close(embedder);
 }
 
-static void load_all(void)
+static void embed_all(void)
 {
     bool more = true;
-    kiln_test_ok(kiln_meaning_load(meaning, session, &rig.err), rig.err);
     for (int i = 0; i < 100 && more; i++)
         kiln_test_ok(kiln_meaning_step(meaning, session, rig.ledger, &more, &rig.err), rig.err);
     assert_false(more);
+}
+
+static void load_all(void)
+{
+    kiln_test_ok(kiln_meaning_load(meaning, session, &rig.err), rig.err);
+    embed_all();
 }
 
 static struct kiln_meaning_found search(struct kiln_meaning_scratch *s, const char *text,
@@ -216,6 +221,50 @@ static void tokens_of_all_prompts_are_read_from_the_ledger(void **state)
     close_gallery();
 }
 
+/* The rows of all vectors, written anew in this order. */
+static void rewrite_rows(const char *order)
+{
+    char sql[200];
+    free(kiln_test_sql(rig.stack, "CREATE TABLE aside AS SELECT * FROM gallery_vector"));
+    free(kiln_test_sql(rig.stack, "TRUNCATE gallery_vector"));
+    snprintf(sql, sizeof sql, "INSERT INTO gallery_vector SELECT * FROM aside ORDER BY %s", order);
+    free(kiln_test_sql(rig.stack, sql));
+    free(kiln_test_sql(rig.stack, "DROP TABLE aside"));
+}
+
+/* Each row knows its prompt, so that a gallery may know old addresses. */
+static void tokens_are_those_of_the_prompt_wherever_its_row_is(void **state)
+{
+    (void)state;
+    const uint64_t job = show_words(0, SOME);
+    free(kiln_test_sql(rig.stack, "DELETE FROM gallery_vector"));
+    open_gallery(grown.pool, NULL);
+    load_all();
+    assert_finds(scratch, job);
+    free(kiln_test_sql(rig.stack, "VACUUM FULL gallery_vector"));
+    assert_finds(scratch, job);
+    rewrite_rows("prompt_hash");
+    assert_finds(scratch, job);
+    rewrite_rows("prompt_hash DESC"); /* at each address there is another prompt now */
+    assert_finds(scratch, job);
+    close_gallery();
+    open_gallery(grown.pool, NULL);
+    load_all(); /* as after a restart */
+    assert_finds(scratch, job);
+    close_gallery();
+
+    /* Another gallery is faster than this one. */
+    free(kiln_test_sql(rig.stack, "CREATE TABLE aside AS SELECT * FROM gallery_vector"));
+    free(kiln_test_sql(rig.stack, "DELETE FROM gallery_vector"));
+    open_gallery(grown.pool, NULL);
+    kiln_test_ok(kiln_meaning_load(meaning, session, &rig.err), rig.err);
+    free(kiln_test_sql(rig.stack, "INSERT INTO gallery_vector SELECT * FROM aside"));
+    free(kiln_test_sql(rig.stack, "DROP TABLE aside"));
+    embed_all();
+    assert_finds(scratch, job);
+    close_gallery();
+}
+
 /* As a search by words does. */
 static void a_search_without_the_ledger_fails(void **state)
 {
@@ -297,6 +346,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_head_says_which_words_count),
         cmocka_unit_test(tokens_of_all_prompts_are_read_from_the_ledger),
+        cmocka_unit_test(tokens_are_those_of_the_prompt_wherever_its_row_is),
         cmocka_unit_test(a_list_whose_tokens_come_late_has_its_words),
         cmocka_unit_test(a_search_without_the_ledger_fails),
     };

@@ -165,7 +165,7 @@ static int take_prompt(void *arg, uint64_t job, const char *prompt, struct kiln_
 
 /* Stores vectors[0 .. count) of these prompts, in the ledger, then in memory. */
 static int store(struct kiln_meaning *m, struct kiln_ledger *writer, const uint32_t *prompts,
-                 const struct kiln_prompt_vector *vectors, uint32_t count, struct kiln_error *err)
+                 struct kiln_prompt_vector *vectors, uint32_t count, struct kiln_error *err)
 {
     int code = kiln_gallery_vectors_put(writer, kiln_embedder_info(m->embedder)->recipe, m->dims,
                                         vectors, count, err);

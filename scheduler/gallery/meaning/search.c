@@ -2,8 +2,9 @@
  * embedder has such, as the newest pictures that pass.
  *
  * A million prompts have a gigabyte of tokens, so those of what the vectors found are read out of
- * the ledger, in one statement and after the lock of the world is released.  The tokens of SAMPLES
- * prompts say what is usual; they stay in the scratch until the index has grown by an eighth. */
+ * the ledger, by the addresses of their rows and after the lock of the world is released.  The
+ * tokens of SAMPLES prompts say what is usual; they stay in the scratch until the index has grown by
+ * an eighth. */
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,8 +55,8 @@ struct kiln_meaning_scratch {
     struct candidate candidates[KILN_MEANING_HITS_MAX]; /* [found.count] */
     struct kiln_token_query *tokens;                    /* NULL: rank by vectors */
     float spreads; /* above the usual score, from which on a hit is alike */
-    char hashes[KILN_MEANING_HITS_MAX + SAMPLES][65]; /* whose tokens are to be read */
-    uint32_t hash_count; /* the candidates', and the samples' if these are due */
+    struct kiln_prompt_row read[KILN_MEANING_HITS_MAX + SAMPLES]; /* whose tokens are to be read: */
+    uint32_t read_count; /* the candidates', and the samples' if these are due */
     struct stored_tokens samples[SAMPLES];
     uint64_t world;         /* that was searched */
     uint64_t samples_world; /* 0: there are none */
@@ -155,21 +156,20 @@ static int fill_mask(const struct kiln_world *world, struct kiln_meaning_scratch
 }
 
 /* --- the vectors ---------------------------------------------------------------------------- */
-/* The hashes whose tokens rank what was found, and of rows spread evenly if new samples are due. */
-static void list_hashes(const struct kiln_world *world, struct kiln_meaning_scratch *s)
+/* The rows whose tokens rank what was found, and rows spread evenly if new samples are due. */
+static void list_rows(const struct kiln_world *world, struct kiln_meaning_scratch *s)
 {
-    s->hash_count = 0;
+    s->read_count = 0;
     for (uint32_t i = 0; i < s->found.count; i++)
-        kiln_catalogue_hash(world->catalogue, s->prompts[i], s->hashes[s->hash_count++]);
+        kiln_world_row(world, s->candidates[i].row, &s->read[s->read_count++]);
     if (s->samples_world == world->number &&
         s->rows - s->samples_rows <= s->samples_rows / SAMPLES_STAY)
         return;
     s->samples_world = 0; /* until they are read */
     const uint32_t samples = s->rows < SAMPLES ? s->rows : SAMPLES;
-    for (uint32_t i = 0; i < samples; i++) {
-        const uint32_t row = (uint32_t)((uint64_t)i * s->rows / samples);
-        kiln_catalogue_hash(world->catalogue, world->prompts[row], s->hashes[s->hash_count++]);
-    }
+    for (uint32_t i = 0; i < samples; i++)
+        kiln_world_row(world, (uint32_t)((uint64_t)i * s->rows / samples),
+                       &s->read[s->read_count++]);
 }
 
 /* The nearest rows as candidates; not the row `own`.  The world is locked. */
@@ -197,7 +197,7 @@ static int find(const struct kiln_world *world, struct kiln_meaning_scratch *s,
     for (uint32_t i = 0; i < s->found.count; i++)
         s->candidates[i] = (struct candidate){s->jobs[i], s->hits[i].number, s->hits[i].score};
     if (s->tokens)
-        list_hashes(world, s);
+        list_rows(world, s);
     return 0;
 }
 
@@ -288,11 +288,10 @@ static int query_tokens(struct kiln_meaning *m, struct kiln_meaning_scratch *s,
     const uint32_t row = row_of(m->world, job);
     const bool known = row < kiln_vector_index_count(m->world->index);
     if (known)
-        kiln_catalogue_hash(m->world->catalogue, m->world->prompts[row], s->hashes[0]);
+        kiln_world_row(m->world, row, &s->read[0]);
     pthread_rwlock_unlock(&m->lock);
-    return known
-               ? kiln_gallery_tokens(session, info->recipe, s->hashes, 1, make_query, &taking, err)
-               : 0;
+    return known ? kiln_gallery_tokens(session, info->recipe, s->read, 1, make_query, &taking, err)
+                 : 0;
 }
 
 static int find_like(struct kiln_meaning *m, struct kiln_meaning_scratch *s,
@@ -365,11 +364,11 @@ static int rank_by_tokens(struct kiln_meaning *m, struct kiln_meaning_scratch *s
 {
     const struct kiln_embed_info *info = kiln_embedder_info(m->embedder);
     struct taking taking = {s, info->token_dims};
-    int code = kiln_gallery_tokens(session, info->recipe, s->hashes, s->hash_count, take_tokens,
+    int code = kiln_gallery_tokens(session, info->recipe, s->read, s->read_count, take_tokens,
                                    &taking, err);
     if (code != 0)
         return code;
-    if (s->hash_count > s->found.count)
+    if (s->read_count > s->found.count)
         s->samples_world = s->world, s->samples_rows = s->rows;
     qsort(s->candidates, s->found.count, sizeof *s->candidates, by_score);
     measure_usual(s);

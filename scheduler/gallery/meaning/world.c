@@ -11,7 +11,7 @@ void kiln_world_free(struct kiln_world *world)
 {
     if (!world)
         return;
-    free(world->places), free(world->prompts);
+    free(world->places), free(world->prompts), free(world->addresses);
     kiln_catalogue_free(world->catalogue);
     kiln_vector_index_free(world->index);
     free(world);
@@ -74,10 +74,22 @@ int kiln_world_put_vector(struct kiln_world *world, uint32_t prompt,
     if (!prompts)
         return kiln_world_no_memory(err);
     world->prompts = prompts;
+    kiln_row_address *addresses =
+        kiln_room(world->addresses, rows, &world->addresses_room, sizeof *addresses);
+    if (!addresses)
+        return kiln_world_no_memory(err);
+    world->addresses = addresses;
     int code = kiln_vector_index_add(world->index, v->row, v->scale, v->sketch, &at, err);
     if (code != 0)
         return code;
     world->prompts[at] = prompt;
+    world->addresses[at] = v->address;
     world->places[prompt] = at;
     return 0;
+}
+
+void kiln_world_row(const struct kiln_world *world, uint32_t row, struct kiln_prompt_row *ret)
+{
+    kiln_catalogue_hash(world->catalogue, world->prompts[row], ret->prompt_hash);
+    ret->address = world->addresses[row];
 }

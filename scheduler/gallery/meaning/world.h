@@ -24,7 +24,8 @@ struct kiln_world {
     struct kiln_vector_index *index;
     uint32_t *places;  /* of prompt p: its row in the index, KILN_NONE before it has a vector */
     uint32_t *prompts; /* of row r of the index */
-    size_t places_room, prompts_room;
+    kiln_row_address *addresses; /* likewise: where it is in the ledger */
+    size_t places_room, prompts_room, addresses_room;
     uint32_t prompt_count; /* places that are filled in */
     uint32_t waiting;      /* prompts from here on may lack a vector */
 };
@@ -52,6 +53,9 @@ int kiln_world_put_picture(struct kiln_world *world, const struct kiln_prompt_pi
 int kiln_world_put_vector(struct kiln_world *world, uint32_t prompt,
                           const struct kiln_prompt_vector *vector,
                           struct kiln_error *err) KILN_MUST_CHECK;
+
+/* What the ledger is asked for the tokens of a row of the index. */
+void kiln_world_row(const struct kiln_world *world, uint32_t row, struct kiln_prompt_row *ret);
 
 /* Fails with KILN_NO_MEMORY. */
 int kiln_world_no_memory(struct kiln_error *err);

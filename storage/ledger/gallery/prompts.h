@@ -40,10 +40,18 @@ int kiln_gallery_prompts_of(struct kiln_ledger *session, const uint64_t *jobs, s
                             kiln_each_prompt *each, void *arg,
                             struct kiln_error *err) KILN_MUST_CHECK;
 
+/* Where a row of gallery_vector is in the table (its ctid): the block, and in the last 16 bits the
+ * row in the block; 0: unknown.  It is only a hint, by which Postgres reads a row without its
+ * index. A row moves when it is updated, the table rewritten (VACUUM FULL) or the ledger restored,
+ * and others take the place of those that went; so whoever reads by address checks what is there.
+ */
+typedef uint64_t kiln_row_address;
+
 /* A vector in the form of pipeline/embed/index/code.h, whose bytes the table keeps signed. */
 #define KILN_PROMPT_SKETCH_WORDS 8
 struct kiln_prompt_vector {
     char prompt_hash[65];
+    kiln_row_address address;
     float scale;
     const uint8_t *row; /* [dims], value + 128; borrowed */
     uint64_t sketch[KILN_PROMPT_SKETCH_WORDS];
@@ -56,17 +64,24 @@ typedef int kiln_each_prompt_vector(void *arg, const struct kiln_prompt_vector *
 int kiln_gallery_vectors(struct kiln_ledger *session, const char *recipe, size_t dims,
                          kiln_each_prompt_vector *each, void *arg,
                          struct kiln_error *err) KILN_MUST_CHECK;
-/* Those that are there already stay.  Needs a session that writes. */
+/* Those that are there already stay; the others get their addresses.  Needs a session that
+ * writes. */
 int kiln_gallery_vectors_put(struct kiln_ledger *session, const char *recipe, size_t dims,
-                             const struct kiln_prompt_vector *vectors, size_t count,
+                             struct kiln_prompt_vector *vectors, size_t count,
                              struct kiln_error *err) KILN_MUST_CHECK;
 
-/* The tokens of these prompts: calls each for every hash in its order.  tokens are lent; size 0:
- * the prompt has none. */
+struct kiln_prompt_row { /* a row of gallery_vector */
+    char prompt_hash[65];
+    kiln_row_address address;
+};
+/* The tokens of these prompts: calls each once for every one of them, in any order.  tokens are
+ * lent; size 0: the prompt has none.  A prompt that is not at its address is looked up by its hash,
+ * which takes several times as long. */
 typedef int kiln_each_prompt_tokens(void *arg, size_t place, const uint8_t *tokens, size_t size,
                                     struct kiln_error *err);
-int kiln_gallery_tokens(struct kiln_ledger *session, const char *recipe, const char (*hashes)[65],
-                        size_t count, kiln_each_prompt_tokens *each, void *arg,
+int kiln_gallery_tokens(struct kiln_ledger *session, const char *recipe,
+                        const struct kiln_prompt_row *prompts, size_t count,
+                        kiln_each_prompt_tokens *each, void *arg,
                         struct kiln_error *err) KILN_MUST_CHECK;
 
 /* Where a walk through the vectors is; {""}: at their beginning, and again after their end. */
