@@ -234,6 +234,14 @@ heard 'tenant bob is paused since .* by .*: too hot; `kiln resume --tenant bob` 
 says 'kiln status. lists the pauses; the wait continues' wait.txt
 ok kiln enqueue - --batch strange <<<'{"prompt": "y", "width": 64, "height": 64}'
 heard 'no worker is alive in pool default'
+# One of the first jobs that is not paused tells enough, so not all of them are read for that.
+sql "ALTER SYSTEM SET log_statement = 'all'"
+sql "SELECT pg_reload_conf()" >/dev/null
+two_looks() { [ "$(grep -c 'mode FROM (SELECT \* FROM job WHERE waits' s/log/postgres.log)" -ge 2 ]; }
+soon two_looks || die "no look at the first jobs"
+! grep -q 'mode FROM job WHERE pool' s/log/postgres.log || die "a look reads what all jobs are made of"
+sql "ALTER SYSTEM RESET log_statement"
+sql "SELECT pg_reload_conf()" >/dev/null
 ok kiln pause --all --yes
 heard 'everything is paused since '
 ok kiln resume --all

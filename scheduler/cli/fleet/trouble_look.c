@@ -1,7 +1,8 @@
 /* trouble_look.c - the facts behind trouble.h, and telling them while a command waits.
  *
- * A look groups the queued jobs by model, and those of a batch by what pauses can match while one
- * is in force, and reads the heartbeats.  That takes a fraction of a second for a million jobs.
+ * A look reads the heartbeats, and all queued jobs once: it groups them by model, or those of a
+ * batch by what pauses can match if the first of them are paused.  That takes a fraction of a
+ * second for a million jobs.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -77,7 +78,9 @@ int kiln_troubles_pause(struct kiln_cli *cli, struct kiln_ledger *ledger, const 
         if (pauses.at[i].scope == KILN_SCOPE_ALL)
             held.by = &pauses.at[i];
     if (rc == 0 && pauses.count && batch)
-        rc = kiln_ledger_waiting_sorts(ledger, kiln_pool(cli), batch, first, note_held, &held, err);
+        rc = kiln_ledger_waiting_sorts(ledger, kiln_pool(cli), batch, true, note_held, &held, err);
+    if (rc == 0 && pauses.count && batch && !first && !held.free) /* or one of them has decided */
+        rc = kiln_ledger_waiting_sorts(ledger, kiln_pool(cli), batch, false, note_held, &held, err);
     if (rc == 0 && held.by && !held.free) {
         kiln_pause_text(held.by, text, sizeof text);
         snprintf(out, size, "%s%s", text, held.others ? "; its other jobs are paused as well" : "");
@@ -216,7 +219,7 @@ int kiln_troubles_look(struct kiln_cli *cli, struct kiln_ledger *ledger, const c
     struct kiln_error bus;
     struct kiln_trouble_facts facts = {.paused = paused, .of_pool = !batch, .needed = &needed};
     int rc = kiln_troubles_pause(cli, ledger, batch, false, paused, sizeof paused, err);
-    if (rc == 0)
+    if (rc == 0 && !(batch && paused[0])) /* else nothing but the pause is told */
         rc = batch ? kiln_ledger_waiting_models(ledger, pool, batch, note_model, &needed, err)
                    : kiln_ledger_groups(ledger, pool, note_group, &needed, err);
     if (rc == 0)
