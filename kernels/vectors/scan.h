@@ -32,10 +32,10 @@ void kiln_scan_picked(const uint8_t *rows, const uint32_t *picked, int64_t count
 void kiln_scan_sketches(const uint64_t *sketches, int64_t count, const uint64_t *query,
                         uint16_t *ret);
 
-/* Adds to tally[d] the number of rows at distance d; a row counts only if its bit in mask is set
- * (row i is bit i % 64 of word i / 64).  A mask of NULL counts all.  tally: [KILN_SKETCH_BITS + 1]
- */
-void kiln_scan_tally(const uint16_t *distances, const uint64_t *mask, int64_t count,
+/* Adds to tally[d] how many of the rows 0, step, 2 step, ... are at distance d; a row counts only
+ * if its bit in mask is set (row i is bit i % 64 of word i / 64).  A mask of NULL counts all.
+ * tally: [KILN_SKETCH_BITS + 1] */
+void kiln_scan_tally(const uint16_t *distances, const uint64_t *mask, int64_t count, int64_t step,
                      uint32_t *tally);
 
 /* The numbers of the rows whose distance is below `below`, first + 0, 1, ..., and whose bit in mask

@@ -129,28 +129,38 @@ void kiln_scan_sketches(const uint64_t *sketches, int64_t count, const uint64_t 
         compare_words(sketches, count, query, ret);
 }
 
-void kiln_scan_tally(const uint16_t *distances, const uint64_t *mask, int64_t count,
+void kiln_scan_tally(const uint16_t *distances, const uint64_t *mask, int64_t count, int64_t step,
                      uint32_t *tally)
 {
     uint32_t partial[TALLIES][KILN_SKETCH_BITS + 1] = {{0}};
-    if (mask)
-        for (int64_t i = 0; i < count; i++)
-            partial[i % TALLIES][distances[i]] += (uint32_t)(mask[i / 64] >> (i % 64) & 1);
-    else
-        for (int64_t i = 0; i < count; i++)
-            partial[i % TALLIES][distances[i]]++;
+    for (int64_t i = 0, n = 0; i < count; i += step, n++)
+        partial[n % TALLIES][distances[i]] += mask ? (uint32_t)(mask[i / 64] >> (i % 64) & 1) : 1;
     for (int t = 0; t < TALLIES; t++)
         for (int d = 0; d <= KILN_SKETCH_BITS; d++)
             tally[d] += partial[t][d];
+}
+
+/* Whether any of the 64 rows is: most have none, and this has no branch. */
+KILN_CLONES static int any_below(const uint16_t *distances, uint16_t below)
+{
+    uint16_t any = 0;
+    for (int i = 0; i < 64; i++)
+        any |= distances[i] < below;
+    return any;
 }
 
 int64_t kiln_scan_below(const uint16_t *distances, const uint64_t *mask, int64_t count,
                         uint16_t below, uint32_t first, uint32_t *ret, int64_t most)
 {
     int64_t found = 0;
-    for (int64_t i = 0; i < count && found < most; i++) {
-        ret[found] = first + (uint32_t)i;
-        found += distances[i] < below && (!mask || (mask[i / 64] >> (i % 64) & 1));
+    for (int64_t begin = 0; begin < count && found < most; begin += 64) {
+        const int64_t end = begin + 64 < count ? begin + 64 : count;
+        if (end - begin == 64 && !any_below(distances + begin, below))
+            continue;
+        for (int64_t i = begin; i < end && found < most; i++) {
+            ret[found] = first + (uint32_t)i;
+            found += distances[i] < below && (!mask || (mask[i / 64] >> (i % 64) & 1));
+        }
     }
     return found;
 }

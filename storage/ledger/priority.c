@@ -14,7 +14,9 @@
 
 #include "storage/daemon/proc_stat.h"
 
-#define TURN_NS 20000000 /* longer than anybody's who asks for none */
+#define TURN_NS 4000000       /* longer than anybody's who asks for none: 0.7 to 2.8 ms */
+#define LONG_TURN_NS 20000000 /* of what nobody waits for: */
+#define LONG_TURN_NICE 10     /* this nice value and higher ones */
 
 /* sched_setattr(2), of which older C libraries know nothing: SCHED_ATTR_SIZE_VER0. */
 struct attributes {
@@ -40,7 +42,8 @@ static bool lower_task(pid_t task, int nice)
         return true; /* somebody has chosen for it */
     has.size = sizeof has;
     has.nice = has.nice > nice ? has.nice : nice;
-    has.runtime_ns = has.runtime_ns > TURN_NS ? has.runtime_ns : TURN_NS;
+    const uint64_t turn_ns = nice >= LONG_TURN_NICE ? LONG_TURN_NS : TURN_NS;
+    has.runtime_ns = has.runtime_ns > turn_ns ? has.runtime_ns : turn_ns;
     return syscall(SYS_sched_setattr, task, &has, 0) == 0;
 }
 

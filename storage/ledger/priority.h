@@ -10,7 +10,9 @@
  * sched_autogroup_enabled is 1, as most distributions have it, nice values are compared within a
  * session (setsid) alone, and each process of Postgres is a session of its own.  So three things
  * are lowered: the nice value, that of the session's autogroup, and the wish for short turns
- * (sched_setattr, since Linux 6.12).
+ * (sched_setattr, since Linux 6.12).  Turns of 4 ms are longer than those of whoever asks for none,
+ * and short enough for searches to share a processor; at a nice value of 10 or more, which is for
+ * work that nobody waits for, they are 20 ms, so that searches interrupt it, too.
  */
 #ifndef KILN_LEDGER_PRIORITY_H
 #define KILN_LEDGER_PRIORITY_H

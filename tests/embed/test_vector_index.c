@@ -235,6 +235,29 @@ static void what_is_gone_or_empty_is_not_found(void **state)
     world_close(&w);
 }
 
+/* A cut that counts a part of the rows takes one in eight for all: here these are the near ones. */
+static void as_many_are_found_as_wanted_wherever_they_are(void **state)
+{
+    (void)state;
+    enum { ROWS = 40000, NEAR = 700, WANTED = 1000 };
+    static float centres[CENTRES * DIMS];
+    static struct kiln_vector_hit hits[WANTED];
+    struct test_random random = {7};
+    struct world w;
+    float one[DIMS], other[DIMS];
+    world_open(&w, 0, centres);
+    make_vector(&random, centres, one);
+    for (int d = 0; d < DIMS; d++)
+        other[d] = -one[d];
+    for (uint32_t row = 0; row < ROWS; row++)
+        add(&w, row % 8 == 0 && row < 8 * NEAR ? one : other);
+    struct kiln_vector_found found = find(&w, one, NULL, 0, WANTED, false, hits);
+    assert_int_equal(found.count, WANTED);
+    assert_int_equal(hits[NEAR - 1].number, 0);
+    assert_true(hits[NEAR].score < 0);
+    world_close(&w);
+}
+
 static int by_value(const void *a, const void *b)
 {
     const float x = *(const float *)a, y = *(const float *)b;
@@ -321,6 +344,7 @@ int main(void)
         cmocka_unit_test(the_nearest_are_found),
         cmocka_unit_test(a_filter_never_costs_a_hit),
         cmocka_unit_test(what_is_gone_or_empty_is_not_found),
+        cmocka_unit_test(as_many_are_found_as_wanted_wherever_they_are),
         cmocka_unit_test(the_background_is_what_strangers_score),
         cmocka_unit_test(what_does_not_fit_is_refused),
         cmocka_unit_test(rows_are_added_beside_searches),

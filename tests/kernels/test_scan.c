@@ -92,7 +92,12 @@ static void check_cut(struct test_random *random, const uint64_t *mask, int64_t 
         expected[distances[i]] += !mask || (mask[i / 64] >> i % 64 & 1);
     }
     tally[KILN_SKETCH_BITS] = 5, expected[KILN_SKETCH_BITS] += 5; /* it adds */
-    kiln_scan_tally(distances, mask, count, tally);
+    kiln_scan_tally(distances, mask, count, 1, tally);
+    assert_memory_equal(tally, expected, sizeof tally);
+    memset(tally, 0, sizeof tally), memset(expected, 0, sizeof expected);
+    for (int64_t i = 0; i < count; i += 3)
+        expected[distances[i]] += !mask || (mask[i / 64] >> i % 64 & 1);
+    kiln_scan_tally(distances, mask, count, 3, tally);
     assert_memory_equal(tally, expected, sizeof tally);
 
     const uint16_t below = 200;

@@ -13,6 +13,7 @@
  * random place costs five times as much as its sketch in a row of sketches. */
 #define FEW 20000
 #define SHARE 0.2
+#define STEP 8
 
 struct kiln_vector_search {
     size_t rows;                         /* that there is memory for: whole segments */
@@ -149,31 +150,27 @@ static void compare_all(const struct kiln_vector_index *index, struct kiln_vecto
     }
 }
 
-/* The distance below which there are at least KILN_INDEX_CANDIDATES rows, or all. */
-static uint16_t cut_of(const uint32_t *tally)
+/* The distance below which there are about KILN_INDEX_CANDIDATES rows, or all: of `step` rows one
+ * is counted. */
+static uint16_t find_cut(const struct kiln_vector_search *s, uint32_t rows, uint32_t step)
 {
-    uint32_t below = 0;
+    uint32_t tally[KILN_SKETCH_BITS + 1] = {0}, below = 0;
+    for (uint32_t number = 0; number < segments_of(rows); number++)
+        kiln_scan_tally(s->distances + number * KILN_SEGMENT_ROWS,
+                        s->mask + number * KILN_SEGMENT_WORDS, rows_in(number, rows), step, tally);
     for (uint16_t distance = 0; distance <= KILN_SKETCH_BITS; distance++) {
         below += tally[distance];
-        if (below >= KILN_INDEX_CANDIDATES)
+        if (below * step >= KILN_INDEX_CANDIDATES)
             return (uint16_t)(distance + 1);
     }
     return KILN_SKETCH_BITS + 1;
 }
 
-/* The rows nearest by their sketches; returns how many. */
-static uint32_t compare_nearest(const struct kiln_vector_index *index, struct kiln_vector_search *s,
-                                const struct kiln_vector_query *q, uint32_t rows)
+/* The rows below the cut; returns how many. */
+static uint32_t compare_below(const struct kiln_vector_index *index, struct kiln_vector_search *s,
+                              const struct kiln_vector_query *q, uint32_t rows, uint16_t cut)
 {
-    uint32_t tally[KILN_SKETCH_BITS + 1] = {0}, compared = 0;
-    for (uint32_t number = 0; number < segments_of(rows); number++) {
-        uint16_t *distances = s->distances + number * KILN_SEGMENT_ROWS;
-        kiln_scan_sketches(index->segments[number].sketches, rows_in(number, rows), q->sketch,
-                           distances);
-        kiln_scan_tally(distances, s->mask + number * KILN_SEGMENT_WORDS, rows_in(number, rows),
-                        tally);
-    }
-    const uint16_t cut = cut_of(tally);
+    uint32_t compared = 0;
     for (uint32_t number = 0; number < segments_of(rows); number++) {
         uint32_t count = (uint32_t)kiln_scan_below(
             s->distances + number * KILN_SEGMENT_ROWS, s->mask + number * KILN_SEGMENT_WORDS,
@@ -182,6 +179,20 @@ static uint32_t compare_nearest(const struct kiln_vector_index *index, struct ki
         compared += count;
     }
     return compared;
+}
+
+/* The rows nearest by their sketches; returns how many. */
+static uint32_t compare_nearest(const struct kiln_vector_index *index, struct kiln_vector_search *s,
+                                const struct kiln_vector_query *q, uint32_t rows)
+{
+    for (uint32_t number = 0; number < segments_of(rows); number++)
+        kiln_scan_sketches(index->segments[number].sketches, rows_in(number, rows), q->sketch,
+                           s->distances + number * KILN_SEGMENT_ROWS);
+    const uint32_t compared = compare_below(index, s, q, rows, find_cut(s, rows, STEP));
+    if (s->hit_count == s->hit_most)
+        return compared;
+    s->hit_count = 0; /* the rows that were counted are nearer than the others, in whatever way */
+    return compare_below(index, s, q, rows, find_cut(s, rows, 1));
 }
 
 static int by_value(const void *a, const void *b)

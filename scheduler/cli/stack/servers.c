@@ -23,7 +23,7 @@
 #define STOP_LIMIT_S 20.0
 #define READY_LIMIT_S 120 /* replaying a long log takes its time */
 #define BUFFERS_MB_MIN 128
-#define BUFFERS_MB_MAX 4096
+#define BUFFERS_MB_MAX 6144
 #define LOG_MB_MIN 1024 /* of Postgres itself */
 #define LOG_MB_MAX 4096
 #define ROOM_BYTES (150ull << 20) /* a new Postgres is 40 MB and wants 64 MB of log */
@@ -104,7 +104,7 @@ static void remove_unfinished(const char *parent)
 }
 
 /* MB that Postgres keeps of its tables: a quarter of the memory that there is, as its manual
- * recommends.  A search reads 3.3 GB of tables and indexes at a million pictures
+ * recommends.  Searches read 3.3 GB of tables and indexes at a million pictures, 4.8 with tokens
  * (scripts/bench/RESULTS.md).  They take memory only once they are used. */
 static long buffers_mb(void)
 {

@@ -13,10 +13,10 @@
 #include "schemas/text/text.h"
 #include "storage/ledger/ledger.h"
 
-#define SPARE 8        /* searchers that are kept */
-#define LISTS 64       /* kept at one time */
-#define ID 16          /* hexadecimal digits of a list in a cursor */
-#define TOKENS_MS 500  /* for the ledger to give the tokens of one search */
+#define SPARE 8       /* searchers that are kept */
+#define LISTS 64      /* kept at one time */
+#define ID 16         /* hexadecimal digits of a list in a cursor */
+#define TOKENS_MS 500 /* for the ledger to give the tokens of one search */
 #define WORDS_MS                                                                                   \
     12 /* for the words, about as long as a million vectors take: those are all looked at, so an   \
           older picture that has a rare phrase is likely found by them */
@@ -30,7 +30,7 @@ struct list {
     char older[KILN_GALLERY_CURSOR_MAX]; /* where it goes on; "": it has found all */
     int64_t searched_back_to_ms;
     uint32_t count;
-    uint64_t jobs[2 * KILN_MIXED_WORDS];
+    uint64_t jobs[KILN_MIXED_WORDS + KILN_MIXED_MEANING];
 };
 
 /* A search by meaning has a session of its own, since the caller's asks for the words meanwhile. It
@@ -158,7 +158,7 @@ static int read_cursor(const char *cursor, const char *id, uint32_t *ret_offset,
 struct alike {
     struct kiln_mixed *mixed;
     const struct kiln_gallery_query *query;
-    struct kiln_meaning_hit hits[KILN_MIXED_WORDS];
+    struct kiln_meaning_hit hits[KILN_MIXED_MEANING];
     struct kiln_meaning_found found;
     struct kiln_error err;
     int code;
@@ -172,8 +172,8 @@ static void *find_alike(void *arg)
     if (alike->code != 0)
         return NULL;
     alike->code = kiln_meaning_search(alike->mixed->meaning, searcher.scratch, searcher.session,
-                                      &alike->query->filter, alike->query->words, KILN_MIXED_WORDS,
-                                      alike->hits, &alike->found, &alike->err);
+                                      &alike->query->filter, alike->query->words,
+                                      KILN_MIXED_MEANING, alike->hits, &alike->found, &alike->err);
     give_searcher(alike->mixed, searcher);
     return NULL;
 }
@@ -185,7 +185,7 @@ static int make_list(struct kiln_mixed *mixed, struct kiln_ledger *session,
     struct kiln_gallery_query words = *query;
     struct alike alike = {.mixed = mixed, .query = query};
     struct kiln_gallery_page page;
-    uint64_t by_words[KILN_MIXED_WORDS], by_meaning[KILN_MIXED_WORDS];
+    uint64_t by_words[KILN_MIXED_WORDS], by_meaning[KILN_MIXED_MEANING];
     pthread_t thread;
     words.cursor = NULL, words.rows_max = KILN_MIXED_WORDS;
     words.budget_ms = words.budget_ms > 0 ? words.budget_ms : WORDS_MS;
@@ -342,10 +342,10 @@ int kiln_mixed_similar(struct kiln_mixed *mixed, struct kiln_ledger *session,
                        kiln_each_tile *each, void *arg, struct kiln_error *err)
 {
     struct searcher searcher;
-    struct kiln_meaning_hit hits[KILN_MIXED_WORDS];
+    struct kiln_meaning_hit hits[KILN_MIXED_MEANING];
     struct kiln_meaning_found found = {0};
-    uint64_t jobs[KILN_MIXED_WORDS];
-    count = count < KILN_MIXED_WORDS ? count : KILN_MIXED_WORDS;
+    uint64_t jobs[KILN_MIXED_MEANING];
+    count = count < KILN_MIXED_MEANING ? count : KILN_MIXED_MEANING;
     int code = take_searcher(mixed, &searcher, err);
     if (code != 0)
         return code;

@@ -1,11 +1,11 @@
 /* mixed.h - a search by words and by meaning at once, in pages of one list that stays as it is.
  *
- * Up to KILN_MIXED_WORDS pictures that have the words, newest first, and those whose prompts mean
- * the same, as far as they stand out from the background, are fused by rank.  A fused list of more
- * than a page is kept for a minute, so that its pages fit together although pictures arrive; then
- * it is made again.  If more pictures have the words, its last page goes on to them with a cursor
- * of kiln_gallery_list, newest first; a few of those may have come before by their meaning.  Not
- * for words that say exactly what is wanted (kiln_query_is_exact).
+ * Up to KILN_MIXED_WORDS pictures that have the words, newest first, and up to KILN_MIXED_MEANING
+ * whose prompts mean the same, as far as they stand out from the background, are fused by rank.  A
+ * fused list of more than a page is kept for a minute, so that its pages fit together although
+ * pictures arrive; then it is made again.  If more pictures have the words, its last page goes on
+ * to them with a cursor of kiln_gallery_list, newest first; a few of those may have come before by
+ * their meaning.  Not for words that say exactly what is wanted (kiln_query_is_exact).
  */
 #ifndef KILN_GALLERY_MIXED_H
 #define KILN_GALLERY_MIXED_H
@@ -13,7 +13,8 @@
 #include "scheduler/gallery/meaning/meaning.h"
 #include "schemas/config/config.h"
 
-#define KILN_MIXED_WORDS 200 /* pictures from each of the two searches */
+#define KILN_MIXED_WORDS 100 /* two pages; the time of Postgres grows with them */
+#define KILN_MIXED_MEANING 200
 #define KILN_MIXED_KEPT_MS 60000
 #define KILN_MIXED_CURSOR 'm' /* with which its cursors begin, and no other list's do */
 
@@ -40,7 +41,7 @@ int kiln_mixed_list(struct kiln_mixed *mixed, struct kiln_ledger *session,
 int kiln_mixed_newest(struct kiln_mixed *mixed, struct kiln_ledger *session,
                       const struct kiln_gallery_query *query, kiln_each_tile *each, void *arg,
                       struct kiln_error *err) KILN_MUST_CHECK;
-/* Up to `count` (KILN_MIXED_WORDS at most) pictures of other prompts that mean what this one's
+/* Up to `count` (KILN_MIXED_MEANING at most) pictures of other prompts that mean what this one's
  * does, as far as they stand out.  Likewise any thread. */
 int kiln_mixed_similar(struct kiln_mixed *mixed, struct kiln_ledger *session,
                        const struct kiln_gallery_filter *filter, uint64_t job, uint32_t count,

@@ -116,7 +116,7 @@ int kiln_gallery_same(struct kiln_ledger *session, const struct kiln_gallery_fil
                       struct kiln_error *err)
 {
     static const struct kiln_statement statement = {
-        "gallery_same",
+        KILN_PLANNED_ONCE("gallery_same"),
         "SELECT job_id FROM (SELECT i.job_id FROM image s JOIN image i"
         "  ON i.prompt_hash = s.prompt_hash AND i.pool = s.pool WHERE s.job_id = $1::bigint"
         "  AND s.pool = $2::text AND i.job_id <> s.job_id"

@@ -20,9 +20,9 @@
 #include "schemas/clock.h"
 #include "storage/ledger/gallery/windows.h"
 
-#define AGAIN_MS 1000   /* for a range that was walked before, whatever else the server does */
-#define FIRST_ROWS 1000 /* of the first slice; those after it have SLICE_ROWS */
-#define SLICE_ROWS 4000
+#define AGAIN_MS 1000      /* for a range that was walked before, whatever else the server does */
+#define FIRST_ROWS 1000    /* of the first slice, and of any at least */
+#define SLICE_ROWS 4000    /* of those after it, unless their time is too short for that */
 #define WALK_ROWS_MAX 2000 /* a window costs about as much */
 
 /* $17 lexemes, $18 behind this job, $19 rows of the slice, $20 hits wanted, $21 the farthest job.
@@ -59,7 +59,7 @@
     "   OFFSET 0) i ORDER BY t.job_id " DIR " LIMIT $20::integer) s ON true"
 /* The pictures of one prompt are few, and have an index. */
 #define OF_PROMPT(CMP, CMP_END, DIR)                                                               \
-    "SELECT 0, i.job_id FROM image i WHERE i.job_id + 0 " CMP                                      \
+    "SELECT 0, i.job_id FROM image i WHERE i.prompt_hash = $7::text AND i.job_id + 0 " CMP         \
     " $18::bigint AND i.job_id + 0 " CMP_END                                                       \
     " $21::bigint AND $19::integer > 0 AND ($17::text IS NULL OR EXISTS (SELECT FROM"              \
     "  gallery_text t WHERE t.job_id = i.job_id AND (t.tsv @@ $17::tsquery) IS TRUE))"             \
@@ -77,8 +77,8 @@ static const struct kiln_statement from_index[2] = {
     {KILN_PLANNED_ONCE("gallery_index"), FROM_INDEX("<", ">=", "DESC")},
     {KILN_PLANNED_ONCE("gallery_index_up"), FROM_INDEX(">", "<=", "ASC")}};
 static const struct kiln_statement of_prompt[2] = {
-    {"gallery_prompt", OF_PROMPT("<", ">=", "DESC")},
-    {"gallery_prompt_up", OF_PROMPT(">", "<=", "ASC")}};
+    {KILN_PLANNED_ONCE("gallery_prompt"), OF_PROMPT("<", ">=", "DESC")},
+    {KILN_PLANNED_ONCE("gallery_prompt_up"), OF_PROMPT(">", "<=", "ASC")}};
 
 struct search {
     struct kiln_ledger *session;
@@ -86,7 +86,7 @@ struct search {
     bool newer;
     uint64_t at, farthest; /* behind this job; not beyond that */
     const struct kiln_gallery_want *want;
-    int64_t deadline;
+    int64_t begun, deadline; /* kiln_clock_ms */
 };
 
 /* Adds what the statement finds; *ret_reached: the end of its slice, or the rows of the index. */
@@ -116,6 +116,17 @@ static int run(const struct search *search, const struct kiln_statement *stateme
 static bool is_long(uint64_t read, uint32_t found, uint32_t enough)
 {
     return found < enough && read * (enough - found) / (found + 1) > WALK_ROWS_MAX;
+}
+
+/* The rows of the next slice: as many as the time that is left is likely enough for. */
+static uint32_t next_slice(const struct search *search, uint64_t read)
+{
+    const int64_t now = kiln_clock_ms(), took = now - search->begun + 1;
+    const int64_t left = search->deadline > now ? search->deadline - now : 0;
+    const uint64_t rows = read * (uint64_t)left / (uint64_t)took;
+    if (rows >= SLICE_ROWS)
+        return SLICE_ROWS;
+    return rows > FIRST_ROWS ? (uint32_t)rows : FIRST_ROWS;
 }
 
 /* From the index of words, until there are enough hits. */
@@ -181,7 +192,7 @@ static int find(struct search *search, struct kiln_gallery_hits *hits, struct ki
             return rc;
         read += slice;
         hits->reached = search->at = reached;
-        slice = SLICE_ROWS;
+        slice = next_slice(search, read);
         if (indexed && is_long(read, hits->count, search->want->enough))
             return from_windows(search, &index, hits, err);
         if (kiln_clock_ms() >= search->deadline) {
@@ -202,6 +213,7 @@ int kiln_gallery_find(struct kiln_ledger *session, const struct kiln_gallery_que
                             .at = place->job,
                             .farthest = place->newer ? question->highest : question->lowest,
                             .want = want,
+                            .begun = kiln_clock_ms(),
                             .deadline = question->deadline};
     if (place->end) { /* a range that was walked within its budget before, if the cursor is ours */
         search.farthest = place->end;

@@ -37,7 +37,7 @@ static int use_tile(void *arg, const struct kiln_gallery_tile *tile, struct kiln
 static int read_around(struct whole *whole, uint64_t job, struct kiln_error *err)
 {
     static const struct kiln_statement around = {
-        "gallery_around",
+        KILN_PLANNED_ONCE("gallery_around"),
         "SELECT i.safety_score, i.safety_source, (SELECT count(*) FROM (SELECT FROM image v"
         "  WHERE v.prompt_hash = i.prompt_hash AND v.pool = i.pool AND v.job_id <> i.job_id"
         "  AND NOT (" KILN_GALLERY_SAME_SQL(
@@ -110,7 +110,7 @@ int kiln_gallery_children(struct kiln_ledger *session, const struct kiln_gallery
                           struct kiln_error *err)
 {
     static const struct kiln_statement statement = {
-        "gallery_children",
+        KILN_PLANNED_ONCE("gallery_children"),
         "SELECT c.id FROM job c JOIN image v ON v.job_id = c.id WHERE c.parent = $1::bigint"
         " AND c.parent <> 0 AND v.pool = $2::text AND coalesce(v.safety_flag, -1) ="
         " ANY ($3::smallint[]) ORDER BY c.id DESC LIMIT $4::integer"};

@@ -104,7 +104,7 @@ int kiln_gallery_tiles(struct kiln_ledger *session, const struct kiln_gallery_fi
 int kiln_gallery_heads(struct kiln_ledger *session, const struct kiln_gallery_question *question,
                        uint64_t *jobs, uint32_t *count, struct kiln_error *err)
 {
-    static const struct kiln_statement statement = {"gallery_heads", HEADS};
+    static const struct kiln_statement statement = {KILN_PLANNED_ONCE("gallery_heads"), HEADS};
     struct kiln_params params = {0};
     PGresult *rows = NULL;
     if (*count == 0)

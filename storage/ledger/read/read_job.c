@@ -25,7 +25,7 @@
 #define OBJECTS                                                                                    \
     "(SELECT json_agg(json_build_array(o.role, o.key, o.sha256, o.bytes, o.width, o.height) "      \
     " ORDER BY o.role = 'latent', o.width DESC, o.height DESC, o.bytes DESC)"                      \
-    " FROM object o WHERE o.job_id = j.id), r.mode, r.forwards, r.model_name, r.model_hash,"  \
+    " FROM object o WHERE o.job_id = j.id), r.mode, r.forwards, r.model_name, r.model_hash,"       \
     " r.donor, r.hit, r.fallback, r.start_sigma, r.own_forwards"
 #define FROM_JOB " FROM job j JOIN batch b ON b.id = j.batch_id "
 #define FROM_RENDERED                                                                              \
@@ -129,13 +129,13 @@ int kiln_ledger_results(struct kiln_ledger *ledger, const char *pool, const char
 int kiln_ledger_job(struct kiln_ledger *ledger, const char *pool, uint64_t id, kiln_each_job *each,
                     void *arg, struct kiln_error *err)
 {
-    static const struct kiln_statement statement = {"read_job",
+    static const struct kiln_statement statement = {KILN_PLANNED_ONCE("read_job"),
                                                     "SELECT " ROW_COLUMNS ", " OBJECTS FROM_RENDERED
                                                     "WHERE j.id = $1 AND j.pool = $2"};
     struct kiln_params params = {0};
     KILN_BIND(&params, id, pool);
     struct kiln_caller *caller = KILN_CALLER(each, arg);
-    int rc = kiln_ledger_each(ledger, &statement, &params, read_job, caller, err);
+    int rc = kiln_ledger_run_each(ledger, &statement, &params, read_job, caller, err);
     if (rc == 0 && caller->rows == 0)
         return kiln_fail(err, KILN_NOT_FOUND, "there is no job %llu in pool %s",
                          (unsigned long long)id, pool);
@@ -146,7 +146,7 @@ int kiln_ledger_made(struct kiln_ledger *ledger, uint64_t id, struct kiln_made *
                      struct kiln_error *err)
 {
     static const struct kiln_statement statement = {
-        "read_made",
+        KILN_PLANNED_ONCE("read_made"),
         "SELECT i.job_id IS NOT NULL, l.job_id IS NOT NULL, i.model_name, "
         "coalesce(i.model_hash, l.model_hash), i.wait_ms, i.text_ms, i.denoise_ms, i.decode_ms, "
         "i.encode_ms, i.upload_ms, l.sigma, l.states, l.encoding, "

@@ -75,7 +75,7 @@ int kiln_ledger_verdicts(struct kiln_ledger *ledger, const char *pool, uint64_t 
                          kiln_each_verdict *each, void *arg, struct kiln_error *err)
 {
     static const struct kiln_statement verdicts = {
-        "verdicts",
+        KILN_PLANNED_ONCE("verdicts"),
         "SELECT " SAID_AT
         ", v.job_id, coalesce(v.level, -1), v.rank, coalesce(v.score, 0), v.source"
         " FROM safety_verdict v JOIN image i ON i.job_id = v.job_id WHERE v.job_id = $2::bigint"
