@@ -437,6 +437,48 @@ static void days_are_counted_with_the_filter(void **state)
     assert_true((days.pictures < MANY / 3) == (back_to_ms > 0));
 }
 
+/* Whether the index is asked without the beginnings of words in these words. */
+static bool is_loose(const char *text)
+{
+    const struct kiln_gallery_query query = words(text);
+    struct kiln_gallery_question question;
+    struct kiln_gallery_index index;
+    kiln_test_ok(kiln_gallery_ask(session, &query, &question, &rig.err), rig.err);
+    kiln_test_ok(kiln_gallery_look(session, &question, &index, &rig.err), rig.err);
+    kiln_gallery_question_release(&question);
+    assert_true(index.phrase == index.loose);
+    return index.loose;
+}
+
+/* The lists of all words with the beginning would take longer than to look at the rarer word's
+ * pictures, each of which must still have such a word. */
+static void pictures_are_compared_with_a_frequent_beginning(void **state)
+{
+    (void)state;
+    bool late, more;
+    uint32_t count;
+    int64_t back_to_ms;
+    struct days days = {0};
+    struct kiln_gallery_query query = words("odd rou");
+    assert_true(is_loose("odd rou"));
+    assert_false(is_loose("odd round ")); /* a whole word */
+    assert_false(is_loose("rou"));        /* nothing else to ask for */
+    assert_false(is_loose("round rar"));  /* of few pictures */
+    query.rows_max = 200;
+    assert_int_equal(walk(&query, &late), 200);
+    query.cursor = NULL;
+    kiln_test_ok(kiln_gallery_count(session, &query, &count, &more, &rig.err), rig.err);
+    assert_int_equal(count, 200);
+    assert_false(more);
+    kiln_test_ok(kiln_gallery_days(session, &query, add_day, &days, &back_to_ms, &rig.err),
+                 rig.err);
+    assert_int_equal(days.pictures, 200);
+    query = words("rare rou");
+    assert_int_equal(walk(&query, &late), 1);
+    query = words("rare round ");
+    assert_int_equal(walk(&query, &late), 1);
+}
+
 static void a_mistyped_word_has_a_suggestion(void **state)
 {
     (void)state;
@@ -512,6 +554,7 @@ int main(void)
         cmocka_unit_test(relevance_ranks_blocks_of_the_newest),
         cmocka_unit_test(counts_are_bounded),
         cmocka_unit_test(days_are_counted_with_the_filter),
+        cmocka_unit_test(pictures_are_compared_with_a_frequent_beginning),
         cmocka_unit_test(a_mistyped_word_has_a_suggestion),
         cmocka_unit_test(a_window_without_hits_leads_to_the_next_picture),
     };

@@ -149,6 +149,29 @@ static void the_rest_of_words_that_are_seldom_together_is_one_window(void **stat
     }
 }
 
+static void a_loose_window_has_no_beginnings_of_words(void **state)
+{
+    (void)state;
+    static const char *const cases[][2] = {
+        {"('red') & ('sta':*)", "('red')"},
+        {"('sta':*) & ('red') & 's:a''(:*)'", "('red') & 's:a''(:*)'"},
+        {"('neon' <-> 'pu':*) & ('red')", "('neon' <-> 'pu':*) & ('red')"},
+        {"!('sta':*) & ('red')", "!('sta':*) & ('red')"},
+    };
+    struct kiln_gallery_index index = {.rarest = 100, .first = 1, .last = 1000};
+    struct kiln_error err;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (int loose = 0; loose < 2; loose++) {
+            struct kiln_parts window;
+            char *lexemes;
+            index.loose = loose;
+            kiln_parts_begin(&window, &index, false, INT64_MAX, 0, 49);
+            assert_int_equal(kiln_parts_lexemes(&window, cases[i][0], &lexemes, &err), 0);
+            assert_string_equal(lexemes, cases[i][loose]);
+            free(lexemes);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -156,6 +179,7 @@ int main(void)
         cmocka_unit_test(a_rare_word_is_asked_for_at_once),
         cmocka_unit_test(the_first_window_is_as_wide_as_the_frequency_says),
         cmocka_unit_test(the_rest_of_words_that_are_seldom_together_is_one_window),
+        cmocka_unit_test(a_loose_window_has_no_beginnings_of_words),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -75,8 +75,10 @@ static int add_day(struct days *days, int64_t day_ms, uint64_t pictures, struct 
     "  AS reached) b LEFT JOIN LATERAL (SELECT " DAY " AS day, count(*) AS pictures"               \
     "  FROM gallery_text t WHERE t.job_id < $7 AND t.job_id >= b.reached AND " COUNTS              \
     "  AND (t.tsv @@ $3::tsquery) IS NOT FALSE GROUP BY 1) d ON true"
+/* $9 all lexemes if each row is to be checked. */
 #define REST                                                                                       \
     "SELECT 0, " DAY ", count(*) FROM gallery_text t WHERE t.tsv @@ $3::tsquery"                   \
+    " AND ($9::text IS NULL OR (t.tsv @@ $9::tsquery) IS TRUE)"                                    \
     " AND t.job_id + 0 < $7::bigint AND $8::integer > 0 AND " COUNTS " GROUP BY 2"
 #define KEPT                                                                                       \
     "SELECT 0, " DAY ", sum(t.pictures)::bigint FROM gallery_day t WHERE t.pool = $1::text"        \
@@ -97,13 +99,24 @@ static void bind_counts(struct kiln_params *params, const struct kiln_gallery_qu
     KILN_BIND(params, lexemes, filter->from_ms, filter->to_ms, filter->prompt_hash, at, rows);
 }
 
+/* Of the windows of an index, whether their rows are checked. */
+static void bind_check(struct kiln_params *params, const struct kiln_gallery_question *question,
+                       const struct kiln_gallery_index *index)
+{
+    KILN_BIND(params, index->loose ? question->lexemes : NULL);
+}
+
+/* index: whose windows the statement asks; NULL: of none. */
 static int read_days(struct kiln_ledger *session, const struct kiln_statement *statement,
-                     const struct kiln_gallery_question *question, const char *lexemes,
-                     uint64_t *at, struct days *days, struct kiln_error *err)
+                     const struct kiln_gallery_question *question,
+                     const struct kiln_gallery_index *index, const char *lexemes, uint64_t *at,
+                     struct days *days, struct kiln_error *err)
 {
     struct kiln_params params = {0};
     PGresult *rows = NULL;
     bind_counts(&params, question, lexemes, *at, SLICE_ROWS);
+    if (index)
+        bind_check(&params, question, index);
     int rc = kiln_ledger_run(session, statement, &params, &rows, err);
     for (int row = 0; rc == 0 && row < PQntuples(rows); row++) {
         int64_t day_ms;
@@ -131,7 +144,7 @@ static int count_windows(struct kiln_ledger *session, const struct kiln_gallery_
         int rc = kiln_parts_lexemes(&window, question->lexemes, &lexemes, err);
         if (rc)
             return rc;
-        rc = read_days(session, &rest, question, lexemes, &behind, days, err);
+        rc = read_days(session, &rest, question, index, lexemes, &behind, days, err);
         free(lexemes);
         if (rc == 0)
             rc = kiln_parts_go_on(&window, session, (uint32_t)(days->pictures - before),
@@ -169,7 +182,7 @@ static int walk(struct kiln_ledger *session, const struct kiln_gallery_question 
     int rc = 0;
     *ret_rare = false;
     for (uint64_t read = SLICE_ROWS; rc == 0 && *at > question->lowest; read += SLICE_ROWS) {
-        rc = read_days(session, &slice, question, question->lexemes, at, days, err);
+        rc = read_days(session, &slice, question, NULL, question->lexemes, at, days, err);
         *ret_rare = indexed && days->pictures * INDEX_SHARE < read;
         if (*ret_rare || days->pictures > most || kiln_clock_ms() >= question->deadline)
             break;
@@ -184,7 +197,7 @@ static int count_days(struct kiln_ledger *session, const struct kiln_gallery_que
     struct kiln_gallery_index index = {0};
     *ret_back_to_ms = 0;
     if (!question->lexemes && !question->query->filter.prompt_hash)
-        return read_days(session, &kept, question, NULL, &at, days, err);
+        return read_days(session, &kept, question, NULL, NULL, &at, days, err);
     int rc = question->lexemes ? kiln_gallery_look(session, question, &index, err) : 0;
     bool rare = is_rare(&index);
     if (rc == 0 && !rare)
@@ -221,19 +234,21 @@ int kiln_gallery_days(struct kiln_ledger *session, const struct kiln_gallery_que
 /* --- counts ------------------------------------------------------------------------------------
  */
 
-/* As COUNTS, and $7 behind this job, $9 the most hits. */
+/* As COUNTS, and $7 behind this job, $9 as for REST, $10 the most hits. */
 #define HITS                                                                                       \
     "SELECT t.job_id FROM gallery_text t WHERE t.tsv @@ $3::tsquery AND t.job_id + 0 < $7::bigint" \
-    " AND $8::integer > 0 AND " COUNTS " LIMIT $9::integer"
+    " AND ($9::text IS NULL OR (t.tsv @@ $9::tsquery) IS TRUE)"                                    \
+    " AND $8::integer > 0 AND " COUNTS " LIMIT $10::integer"
 static const struct kiln_statement hits_index = {KILN_PLANNED_ONCE("gallery_count"), HITS};
 
 static int add_hits(struct kiln_ledger *session, const struct kiln_gallery_question *question,
-                    const char *lexemes, uint64_t at, struct kiln_gallery_hits *hits,
-                    struct kiln_error *err)
+                    const struct kiln_gallery_index *index, const char *lexemes, uint64_t at,
+                    struct kiln_gallery_hits *hits, struct kiln_error *err)
 {
     struct kiln_params params = {0};
     PGresult *rows = NULL;
     bind_counts(&params, question, lexemes, at, 1);
+    bind_check(&params, question, index);
     KILN_BIND(&params, KILN_GALLERY_HITS_MAX - hits->count);
     int rc = kiln_ledger_run(session, &hits_index, &params, &rows, err);
     for (int row = 0; rc == 0 && row < PQntuples(rows); row++)
@@ -260,7 +275,7 @@ static int find_any(struct kiln_ledger *session, const struct kiln_gallery_quest
         int rc = kiln_parts_lexemes(&window, question->lexemes, &lexemes, err);
         if (rc)
             return rc;
-        rc = add_hits(session, question, lexemes, window.at, hits, err);
+        rc = add_hits(session, question, index, lexemes, window.at, hits, err);
         free(lexemes);
         if (rc || hits->count == KILN_GALLERY_HITS_MAX)
             return rc;
@@ -338,7 +353,7 @@ static int count(struct kiln_ledger *session, const struct kiln_gallery_question
                    : check_hits(session, question, hits, err);
     }
     if (rc == 0 && index.complete && !question->lexemes) {
-        rc = read_days(session, &kept, question, NULL, &at, &days, err);
+        rc = read_days(session, &kept, question, NULL, NULL, &at, &days, err);
         free(days.at);
         hits->count = KILN_GALLERY_HITS_MAX;
         hits->out_of_time = false;

@@ -47,12 +47,13 @@
     "   ORDER BY job_id " DIR " OFFSET 0) t"                                                       \
     "  CROSS JOIN LATERAL (SELECT FROM image i WHERE i.job_id = t.job_id AND " KILN_GALLERY_SHOWN  \
     "   OFFSET 0) i ORDER BY t.job_id " DIR " LIMIT $20::integer) h ON true"
-/* $17 lexemes with those of the window, $19 the most rows of the index.  One row at least, with the
- * number of those rows.  The sum hides the primary key from the planner. */
+/* $17 lexemes with those of the window, $19 the most rows of the index, $22 all lexemes if each row
+ * is to be checked.  One row at least, with the number of those rows.  The sum hides the primary
+ * key from the planner, IS TRUE the check from GIN. */
 #define FROM_INDEX(CMP, CMP_END, DIR)                                                              \
     "WITH h AS MATERIALIZED (SELECT job_id FROM gallery_text WHERE tsv @@ $17::tsquery"            \
     "  AND job_id + 0 " CMP " $18::bigint AND job_id + 0 " CMP_END " $21::bigint AND pool = $1"    \
-    "  LIMIT $19::integer)"                                                                        \
+    "  AND ($22::text IS NULL OR (tsv @@ $22::tsquery) IS TRUE) LIMIT $19::integer)"               \
     " SELECT c.rows, s.job_id FROM (SELECT count(*) AS rows FROM h) c LEFT JOIN LATERAL"           \
     " (SELECT t.job_id FROM (SELECT job_id FROM h ORDER BY job_id " DIR " OFFSET 0) t"             \
     "  CROSS JOIN LATERAL (SELECT FROM image i WHERE i.job_id = t.job_id AND " KILN_GALLERY_SHOWN  \
@@ -86,7 +87,8 @@ struct search {
     bool newer;
     uint64_t at, farthest; /* behind this job; not beyond that */
     const struct kiln_gallery_want *want;
-    int64_t begun, deadline; /* kiln_clock_ms */
+    int64_t begun, deadline;                /* kiln_clock_ms */
+    const struct kiln_gallery_index *index; /* that is asked; NULL: not yet */
 };
 
 /* Adds what the statement finds; *ret_reached: the end of its slice, or the rows of the index. */
@@ -99,6 +101,8 @@ static int run(const struct search *search, const struct kiln_statement *stateme
     kiln_gallery_bind(&params, &search->question->query->filter, search->question->batch_id);
     KILN_BIND(&params, lexemes, search->at, rows_max, search->want->most - hits->count,
               search->farthest);
+    if (search->index)
+        KILN_BIND(&params, search->index->loose ? search->question->lexemes : NULL);
     int rc = kiln_ledger_run(search->session, statement, &params, &rows, err);
     if (rc)
         return rc;
@@ -138,6 +142,7 @@ static int from_windows(struct search *search, const struct kiln_gallery_index *
     uint64_t rows;
     uint32_t wanted = enough > hits->count ? enough - hits->count : 1;
     bool more = true;
+    search->index = index;
     kiln_parts_begin(&window, index, search->newer, search->at, search->farthest, wanted);
     kiln_parts_allow_whole(&window, index);
     while (more) {

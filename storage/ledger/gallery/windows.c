@@ -11,6 +11,7 @@
 #define FEW 500        /* pictures: a word that has no more is asked for everywhere at once */
 #define PARTS_MAX 128  /* of a window */
 #define LIST_MAX 50000 /* pictures with the rarest of some words: its list is read in 5 ms */
+#define BEGINNING_MAX "20000" /* pictures with a beginning of words: their lists take 2.5 ms */
 
 int kiln_gallery_look(struct kiln_ledger *session, const struct kiln_gallery_question *question,
                       struct kiln_gallery_index *ret, struct kiln_error *err)
@@ -21,6 +22,8 @@ int kiln_gallery_look(struct kiln_ledger *session, const struct kiln_gallery_que
         KILN_PLANNED_ONCE("gallery_look"),
         "SELECT coalesce((SELECT bool_and(rebuilt IS NULL AND version = $2::integer)"
         "  FROM gallery_state), false), count(m),"
+        " coalesce(max(n) FILTER (WHERE m[2] <> '') > " BEGINNING_MAX
+        "  AND min(n) FILTER (WHERE m[2] IS NULL) <= min(n) FILTER (WHERE m[2] <> ''), false),"
         " (SELECT greatest(reltuples, 0)::bigint FROM pg_class"
         "  WHERE oid = 'gallery_text'::regclass), coalesce(min(n), 0),"
         " (SELECT coalesce(min(job_id), 0) FROM gallery_text),"
@@ -33,11 +36,12 @@ int kiln_gallery_look(struct kiln_ledger *session, const struct kiln_gallery_que
         "   '''([^'']*)''(:\\*)?', 'g') m OFFSET 0) w"};
     struct kiln_params params = {0};
     KILN_BIND(&params, (const char *)question->lexemes, KILN_DOCUMENT_VERSION);
-    ret->phrase = strstr(question->lexemes, "<->") != NULL;
-    return kiln_ledger_ask(
-        session, &ask, &params,
-        KILN_FIELDS(ret->complete, ret->words, ret->pictures, ret->rarest, ret->first, ret->last),
-        err);
+    int rc = kiln_ledger_ask(session, &ask, &params,
+                             KILN_FIELDS(ret->complete, ret->words, ret->loose, ret->pictures,
+                                         ret->rarest, ret->first, ret->last),
+                             err);
+    ret->phrase = rc == 0 && (ret->loose || strstr(question->lexemes, "<->"));
+    return rc;
 }
 
 static uint64_t part_of(uint64_t job)
@@ -55,7 +59,8 @@ void kiln_parts_begin(struct kiln_parts *window, const struct kiln_gallery_index
 {
     const uint64_t first = index->first > 0 ? index->first - 1 : 0, last = index->last + 1;
     const uint64_t parts = part_of(last) - part_of(first) + 1;
-    *window = (struct kiln_parts){.newer = newer, .at = at, .farthest = farthest};
+    *window =
+        (struct kiln_parts){.newer = newer, .at = at, .farthest = farthest, .loose = index->loose};
     if (newer) {
         window->at = at > first ? at : first;
         window->farthest = least(farthest, index->last);
@@ -105,13 +110,38 @@ static uint64_t parts_left(const struct kiln_parts *window)
     return bounds(&rest, &low, &high) ? high - low + 1 : 0;
 }
 
+/* Whether it is a beginning of words and no more, as kiln_query_tsquery writes one: ('red':*) */
+static bool is_beginning(const char *term, size_t len)
+{
+    static const char end[] = "':*)";
+    const size_t behind = sizeof end - 1;
+    return len > 2 + behind && strncmp(term, "('", 2) == 0 &&
+           strncmp(term + len - behind, end, behind) == 0 &&
+           !memchr(term + 2, '\'', len - 2 - behind);
+}
+
+/* The terms, if loose without beginnings of words; a loose index has a word that is none. */
+static void put_lexemes(struct kiln_text *text, const char *lexemes, bool loose)
+{
+    static const char and[] = " & ";
+    for (const char *term = lexemes, *next; term; term = next) {
+        const char *end = strstr(term, and);
+        const size_t len = end ? (size_t)(end - term) : strlen(term);
+        next = end ? end + sizeof and-1 : NULL;
+        if (loose && is_beginning(term, len))
+            continue;
+        kiln_text_puts(text, text->len ? and : "");
+        kiln_text_add(text, term, len);
+    }
+}
+
 int kiln_parts_lexemes(struct kiln_parts *window, const char *lexemes, char **ret,
                        struct kiln_error *err)
 {
     struct kiln_text text = {0};
     uint64_t low = 1, high = 0;
     char digits[24];
-    kiln_text_puts(&text, lexemes);
+    put_lexemes(&text, lexemes, window->loose);
     bool some = !window->whole && bounds(window, &low, &high);
     for (uint64_t part = low; part <= high; part++) {
         snprintf(digits, sizeof digits, "%" PRIu64, part);

@@ -12,8 +12,12 @@
  * Words that are seldom together need many windows, and each costs GIN a millisecond for a part.
  * All lists of such words from end to end cost it less than a few windows (RESULTS.md), so once
  * the hits so far say that few are left, the rest of the jobs is one window, if the caller allows
- * it.  Its statement must end after some number of hits, for a page KILN_PARTS_WHOLE_HITS: there may
- * be more of them after all.  What it then has is any part of them.
+ * it.  Its statement must end after some number of hits, for a page KILN_PARTS_WHOLE_HITS: there
+ * may be more of them after all.  What it then has is any part of them.
+ *
+ * The last word that somebody types is the beginning of a word (`'red':*`).  GIN reads the lists of
+ * all words with it, for each window: 35 ms where 300,000 pictures have such a word.  If another
+ * word is rarer, it is asked for the others, and each picture that it finds is compared with all.
  */
 #ifndef KILN_GALLERY_WINDOWS_H
 #define KILN_GALLERY_WINDOWS_H
@@ -28,6 +32,7 @@ struct kiln_gallery_index {
     bool complete;        /* it has all pictures */
     uint32_t words;       /* words and values that must be there; only with some it helps */
     bool phrase;          /* whose hits are not known before each of its pictures is looked at */
+    bool loose;           /* the lexemes lack the beginnings of words, so each picture is checked */
     uint64_t pictures;    /* of all pools, about */
     uint64_t rarest;      /* pictures with the rarest of these, about; 0: not known, likely few */
     uint64_t first, last; /* jobs */
@@ -41,6 +46,7 @@ struct kiln_parts { /* a window, and what is left behind it */
     uint64_t parts;        /* of the window */
     bool whole;            /* all that is left, and so without the lexemes of its parts */
     bool may_be_whole;     /* kiln_parts_allow_whole */
+    bool loose;            /* of the index */
     int64_t begun_ms;
 };
 /* wanted: hits. */
@@ -50,7 +56,7 @@ void kiln_parts_begin(struct kiln_parts *window, const struct kiln_gallery_index
 void kiln_parts_allow_whole(struct kiln_parts *window, const struct kiln_gallery_index *index);
 /* A whole window had KILN_PARTS_WHOLE_HITS or more: its jobs are searched in narrow ones. */
 void kiln_parts_narrow(struct kiln_parts *window);
-/* The lexemes in the window, malloc'd. */
+/* The lexemes in the window, without beginnings of words if it is loose; malloc'd. */
 int kiln_parts_lexemes(struct kiln_parts *window, const char *lexemes, char **ret,
                        struct kiln_error *err) KILN_MUST_CHECK;
 /* The window after one that had so many of the hits that are still wanted; false: there is none. */
