@@ -32,12 +32,20 @@ python3 "$source_dir/tests/gallery/check_serve.py" || die "see above"
 # The log has paths and no queries; the page of metrics counts.
 grep -q 'request method=GET path=/p/' serve.log || die "no access log"
 ! grep -q 'zebra' serve.log || die "the log has a query"
-curl -sS --max-time 60 "http://127.0.0.1:$metrics_port/metrics" >metrics.txt
-for line in 'kiln_gallery_request_seconds_count{[^}]*} [1-9]' 'kiln_gallery_answers_total{[^}]*2[^}]*} [1-9]' \
-    'kiln_gallery_answers_total{[^}]*4[^}]*} [1-9]' 'kiln_gallery_index_complete\({[^}]*}\)\? 1$' \
-    'kiln_gallery_fingerprints_complete\({[^}]*}\)\? 1$'; do
-    grep -q "^$line" metrics.txt || die "the page of metrics lacks $line: $(grep '^kiln_gallery' metrics.txt | head -40)"
+missing_metric() {
+    curl -sS --max-time 60 "http://127.0.0.1:$metrics_port/metrics" >metrics.txt || { echo "an answer" && return; }
+    for line in 'kiln_gallery_request_seconds_count{[^}]*} [1-9]' 'kiln_gallery_answers_total{[^}]*2[^}]*} [1-9]' \
+        'kiln_gallery_answers_total{[^}]*4[^}]*} [1-9]' 'kiln_gallery_index_complete\({[^}]*}\)\? 1$' \
+        'kiln_gallery_fingerprints_complete\({[^}]*}\)\? 1$'; do
+        grep -q "^$line" metrics.txt || { echo "$line" && return; }
+    done
+}
+for _ in $(seq 60); do # they are complete a moment after the last picture
+    missing=$(missing_metric)
+    [ -n "$missing" ] || break
+    sleep 0.5
 done
+[ -z "$missing" ] || die "the page of metrics lacks $missing: $(grep '^kiln_gallery' metrics.txt | head -40)"
 
 # It ends at once, with requests under way too.
 kill -TERM "$gallery"
