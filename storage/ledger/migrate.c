@@ -28,16 +28,16 @@
 #define APPLY_MS (3600 * 1000) /* an index on a large table takes its time */
 
 /* By version: whether programs of the schema before it may go on.  Such a migration adds tables,
- * indexes, or columns with defaults or NULL.  Older programs leave gaps there that only people
- * notice (a tenant in a list, a cancelled job); pauses, quotas and the triggers of loras "auto"
- * take effect when a newer scheduler leads.  Not gentle: 0002, because an older program assigns a
- * number twice; 0003, because jobs assigned without a row are not found. */
+ * indexes, or columns with defaults or NULL, or stores an index in another way.  Older programs
+ * leave gaps there that only people notice (a tenant in a list, a cancelled job); pauses, quotas
+ * and the triggers of loras "auto" take effect when a newer scheduler leads.  Not gentle: 0002,
+ * because an older program assigns a number twice; 0003, because jobs assigned without a row are
+ * not found. */
 static const bool gentle[] = {
-    [4] = true,  [5] = true,  [6] = true,  [7] = true,  [8] = true,  [9] = true,
-    [10] = true, [11] = true, [12] = true, [14] = true, [17] = true, [19] = true,
-    [21] = true, [22] = true, [24] = true, [25] = true, [26] = true, [29] = true,
-    [30] = true, [31] = true, [32] = true, [33] = true, [35] = true,
-    [37] = true, [38] = true, [40] = true};
+    [4] = true,  [5] = true,  [6] = true,  [7] = true,  [8] = true,  [9] = true,  [10] = true,
+    [11] = true, [12] = true, [14] = true, [17] = true, [19] = true, [21] = true, [22] = true,
+    [24] = true, [25] = true, [26] = true, [29] = true, [30] = true, [31] = true, [32] = true,
+    [33] = true, [35] = true, [37] = true, [38] = true, [40] = true, [42] = true};
 
 /* Leading digits of "0001_ledger.sql". */
 static int version_of(const struct kiln_embedded *file)

@@ -166,7 +166,8 @@ static const char seen_sql[] =
     "  (SELECT oid FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind = 'r')"
     " UNION ALL SELECT 'constraint', conrelid::regclass || ' ' || pg_get_constraintdef(oid), true,"
     "  conrelid FROM pg_constraint WHERE connamespace = 'public'::regnamespace"
-    " UNION ALL SELECT 'index', indexdef, false, indexrelid FROM pg_indexes,"
+    " UNION ALL SELECT 'index', regexp_replace(indexdef, ' WITH \\([^)]*\\)', ''), false,"
+    "  indexrelid FROM pg_indexes," /* how it is stored is its own affair */
     "  LATERAL (SELECT format('%I', tablename)::regclass::oid AS indexrelid) t"
     "  WHERE schemaname = 'public'"
     " UNION ALL SELECT 'trigger', pg_get_triggerdef(oid), tgfoid NOT IN (SELECT oid FROM pg_proc"
