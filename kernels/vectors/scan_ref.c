@@ -140,7 +140,7 @@ void kiln_scan_tally(const uint16_t *distances, const uint64_t *mask, int64_t co
             tally[d] += partial[t][d];
 }
 
-/* Whether any of the 64 rows is: most have none, and this has no branch. */
+/* Whether any of 64 rows is below.  Most blocks have none, so this has no branch. */
 KILN_CLONES static int any_below(const uint16_t *distances, uint16_t below)
 {
     uint16_t any = 0;

@@ -12,7 +12,7 @@
  * are lowered: the nice value, that of the session's autogroup, and the wish for short turns
  * (sched_setattr, since Linux 6.12).  Turns of 4 ms are longer than those of whoever asks for none,
  * and short enough for searches to share a processor; at a nice value of 10 or more, which is for
- * work that nobody waits for, they are 20 ms, so that searches interrupt it, too.
+ * work that nobody waits for, they are 20 ms, so that searches of a lower value interrupt it, too.
  */
 #ifndef KILN_LEDGER_PRIORITY_H
 #define KILN_LEDGER_PRIORITY_H

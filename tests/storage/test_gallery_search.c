@@ -473,6 +473,20 @@ static void pictures_are_compared_with_a_frequent_beginning(void **state)
     kiln_test_ok(kiln_gallery_days(session, &query, add_day, &days, &back_to_ms, &rig.err),
                  rig.err);
     assert_int_equal(days.pictures, 200);
+    assert_false(is_loose("8k rou")); /* nobody has counted words with digits */
+    assert_true(is_loose("odd -rare rou"));
+    static const struct {
+        const char *words, *tenant;
+    } cases[] = {
+        {"odd -rare rou", NULL}, {"odd rou", "eve"}, {"odd rou", "bob"}, {"odd rou* thi", NULL}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        query = words(cases[i].words);
+        query.filter.tenant = cases[i].tenant;
+        const uint32_t by_index = walk(&query, &late);
+        free(kiln_test_sql(rig.stack, "UPDATE gallery_state SET rebuilt = 1"));
+        assert_int_equal(walk(&query, &late), by_index);
+        free(kiln_test_sql(rig.stack, "UPDATE gallery_state SET rebuilt = NULL"));
+    }
     query = words("rare rou");
     assert_int_equal(walk(&query, &late), 1);
     query = words("rare round ");

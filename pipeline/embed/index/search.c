@@ -13,7 +13,7 @@
  * random place costs five times as much as its sketch in a row of sketches. */
 #define FEW 20000
 #define SHARE 0.2
-#define STEP 8
+#define STEP 11 /* of so many rows one is counted: a prime, since templates repeat themselves */
 
 struct kiln_vector_search {
     size_t rows;                         /* that there is memory for: whole segments */
@@ -191,7 +191,7 @@ static uint32_t compare_nearest(const struct kiln_vector_index *index, struct ki
     const uint32_t compared = compare_below(index, s, q, rows, find_cut(s, rows, STEP));
     if (s->hit_count == s->hit_most)
         return compared;
-    s->hit_count = 0; /* the rows that were counted are nearer than the others, in whatever way */
+    s->hit_count = 0; /* the rows that were counted are nearer than most: count all */
     return compare_below(index, s, q, rows, find_cut(s, rows, 1));
 }
 

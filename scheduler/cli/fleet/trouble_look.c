@@ -79,7 +79,8 @@ int kiln_troubles_pause(struct kiln_cli *cli, struct kiln_ledger *ledger, const 
             held.by = &pauses.at[i];
     if (rc == 0 && pauses.count && batch)
         rc = kiln_ledger_waiting_sorts(ledger, kiln_pool(cli), batch, true, note_held, &held, err);
-    if (rc == 0 && pauses.count && batch && !first && !held.free) /* or one of them has decided */
+    if (rc == 0 && pauses.count && batch && !first &&
+        !held.free) /* one that is not paused is enough */
         rc = kiln_ledger_waiting_sorts(ledger, kiln_pool(cli), batch, false, note_held, &held, err);
     if (rc == 0 && held.by && !held.free) {
         kiln_pause_text(held.by, text, sizeof text);

@@ -16,7 +16,7 @@
 #define SPARE 8       /* searchers that are kept */
 #define LISTS 64      /* kept at one time */
 #define ID 16         /* hexadecimal digits of a list in a cursor */
-#define TOKENS_MS 500 /* for the ledger to give the tokens of one search */
+#define TOKENS_MS 500 /* for each statement that reads tokens of a search */
 #define WORDS_MS                                                                                   \
     12 /* for the words, about as long as a million vectors take: those are all looked at, so an   \
           older picture that has a rare phrase is likely found by them */

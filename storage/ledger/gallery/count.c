@@ -78,7 +78,7 @@ static int add_day(struct days *days, int64_t day_ms, uint64_t pictures, struct 
 /* $9 all lexemes if each row is to be checked. */
 #define REST                                                                                       \
     "SELECT 0, " DAY ", count(*) FROM gallery_text t WHERE t.tsv @@ $3::tsquery"                   \
-    " AND ($9::text IS NULL OR (t.tsv @@ $9::tsquery) IS TRUE)"                                    \
+    " AND ($9::tsquery IS NULL OR (t.tsv @@ $9::tsquery) IS TRUE)"                                 \
     " AND t.job_id + 0 < $7::bigint AND $8::integer > 0 AND " COUNTS " GROUP BY 2"
 #define KEPT                                                                                       \
     "SELECT 0, " DAY ", sum(t.pictures)::bigint FROM gallery_day t WHERE t.pool = $1::text"        \
@@ -237,7 +237,7 @@ int kiln_gallery_days(struct kiln_ledger *session, const struct kiln_gallery_que
 /* As COUNTS, and $7 behind this job, $9 as for REST, $10 the most hits. */
 #define HITS                                                                                       \
     "SELECT t.job_id FROM gallery_text t WHERE t.tsv @@ $3::tsquery AND t.job_id + 0 < $7::bigint" \
-    " AND ($9::text IS NULL OR (t.tsv @@ $9::tsquery) IS TRUE)"                                    \
+    " AND ($9::tsquery IS NULL OR (t.tsv @@ $9::tsquery) IS TRUE)"                                 \
     " AND $8::integer > 0 AND " COUNTS " LIMIT $10::integer"
 static const struct kiln_statement hits_index = {KILN_PLANNED_ONCE("gallery_count"), HITS};
 

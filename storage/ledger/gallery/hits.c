@@ -53,7 +53,7 @@
 #define FROM_INDEX(CMP, CMP_END, DIR)                                                              \
     "WITH h AS MATERIALIZED (SELECT job_id FROM gallery_text WHERE tsv @@ $17::tsquery"            \
     "  AND job_id + 0 " CMP " $18::bigint AND job_id + 0 " CMP_END " $21::bigint AND pool = $1"    \
-    "  AND ($22::text IS NULL OR (tsv @@ $22::tsquery) IS TRUE) LIMIT $19::integer)"               \
+    "  AND ($22::tsquery IS NULL OR (tsv @@ $22::tsquery) IS TRUE) LIMIT $19::integer)"            \
     " SELECT c.rows, s.job_id FROM (SELECT count(*) AS rows FROM h) c LEFT JOIN LATERAL"           \
     " (SELECT t.job_id FROM (SELECT job_id FROM h ORDER BY job_id " DIR " OFFSET 0) t"             \
     "  CROSS JOIN LATERAL (SELECT FROM image i WHERE i.job_id = t.job_id AND " KILN_GALLERY_SHOWN  \
@@ -64,7 +64,7 @@
     " $18::bigint AND i.job_id + 0 " CMP_END                                                       \
     " $21::bigint AND $19::integer > 0 AND ($17::text IS NULL OR EXISTS (SELECT FROM"              \
     "  gallery_text t WHERE t.job_id = i.job_id AND (t.tsv @@ $17::tsquery) IS TRUE))"             \
-    " AND " KILN_GALLERY_SHOWN " ORDER BY i.job_id " DIR " LIMIT $20::integer"
+    " AND " KILN_GALLERY_SHOWN " ORDER BY i.job_id + 0 " DIR " LIMIT $20::integer"
 
 #define OLDEST "0"
 #define NEWEST "9223372036854775807"
@@ -122,7 +122,7 @@ static bool is_long(uint64_t read, uint32_t found, uint32_t enough)
     return found < enough && read * (enough - found) / (found + 1) > WALK_ROWS_MAX;
 }
 
-/* The rows of the next slice: as many as the time that is left is likely enough for. */
+/* The rows of the next slice: as many as can likely be read in the time left. */
 static uint32_t next_slice(const struct search *search, uint64_t read)
 {
     const int64_t now = kiln_clock_ms(), took = now - search->begun + 1;

@@ -119,7 +119,7 @@ int kiln_gallery_children(struct kiln_ledger *session, const struct kiln_gallery
     KILN_BIND(&params, job, filter->pool);
     kiln_gallery_bind_levels(&params, filter);
     KILN_BIND(&params, (int)(max < KILN_GALLERY_ROWS_MAX ? max : KILN_GALLERY_ROWS_MAX));
-    int rc = kiln_ledger_each(session, &statement, &params, read_child, &children, err);
+    int rc = kiln_ledger_run_each(session, &statement, &params, read_child, &children, err);
     return rc || children.count == 0
                ? rc
                : kiln_gallery_tiles(session, filter, children.jobs, children.count, each, arg, err);

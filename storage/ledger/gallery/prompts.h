@@ -42,8 +42,8 @@ int kiln_gallery_prompts_of(struct kiln_ledger *session, const uint64_t *jobs, s
 
 /* Where a row of gallery_vector is in the table (its ctid): the block, and in the last 16 bits the
  * row in the block; 0: unknown.  It is only a hint, by which Postgres reads a row without its
- * index. A row moves when it is updated, the table rewritten (VACUUM FULL) or the ledger restored,
- * and others take the place of those that went; so whoever reads by address checks what is there.
+ * index.  A row moves when it is updated, the table rewritten (VACUUM FULL) or the ledger restored,
+ * and others take the place of those that went; so a reader checks the hash of the row.
  */
 typedef uint64_t kiln_row_address;
 

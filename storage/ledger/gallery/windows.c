@@ -12,18 +12,23 @@
 #define PARTS_MAX 128  /* of a window */
 #define LIST_MAX 50000 /* pictures with the rarest of some words: its list is read in 5 ms */
 #define BEGINNING_MAX "20000" /* pictures with a beginning of words: their lists take 2.5 ms */
+#define RARER "4"             /* times; a row that is compared costs more than one of a list */
+/* Whether gallery_word has the word w.m[1] if any picture has it (documents.c). */
+#define COUNTED "(m[1] !~ '[0-9]' OR m[1] ~ '^[a-z]:') AND length(m[1]) <= 40"
 
 int kiln_gallery_look(struct kiln_ledger *session, const struct kiln_gallery_question *question,
                       struct kiln_gallery_index *ret, struct kiln_error *err)
 {
     /* The words are taken from the tsquery, whose form is ours; those that must not be there are
-     * left out.  gallery_word lacks numbers, of which each picture may have one. */
+     * left out.  gallery_word lacks numbers, of which each picture may have one; they say nothing
+     * of whether another word is rarer than the beginning of one. */
     static const struct kiln_statement ask = {
         KILN_PLANNED_ONCE("gallery_look"),
         "SELECT coalesce((SELECT bool_and(rebuilt IS NULL AND version = $2::integer)"
         "  FROM gallery_state), false), count(m),"
-        " coalesce(max(n) FILTER (WHERE m[2] <> '') > " BEGINNING_MAX
-        "  AND min(n) FILTER (WHERE m[2] IS NULL) <= min(n) FILTER (WHERE m[2] <> ''), false),"
+        " coalesce(max(n) FILTER (WHERE m[2] <> '') > " BEGINNING_MAX "  AND " RARER
+        " * min(n) FILTER (WHERE m[2] IS NULL AND " COUNTED ")"
+        "  <= min(n) FILTER (WHERE m[2] <> ''), false),"
         " (SELECT greatest(reltuples, 0)::bigint FROM pg_class"
         "  WHERE oid = 'gallery_text'::regclass), coalesce(min(n), 0),"
         " (SELECT coalesce(min(job_id), 0) FROM gallery_text),"

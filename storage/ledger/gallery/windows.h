@@ -16,8 +16,9 @@
  * may be more of them after all.  What it then has is any part of them.
  *
  * The last word that somebody types is the beginning of a word (`'red':*`).  GIN reads the lists of
- * all words with it, for each window: 35 ms where 300,000 pictures have such a word.  If another
- * word is rarer, it is asked for the others, and each picture that it finds is compared with all.
+ * all words with it, for each window: 35 ms where 300,000 pictures have such a word.  If more than
+ * 20,000 have it and another word is much rarer, GIN is asked without the beginning, and each
+ * picture found is compared with the whole query.
  */
 #ifndef KILN_GALLERY_WINDOWS_H
 #define KILN_GALLERY_WINDOWS_H
@@ -29,10 +30,10 @@
 
 /* What the index knows before it is searched. */
 struct kiln_gallery_index {
-    bool complete;        /* it has all pictures */
-    uint32_t words;       /* words and values that must be there; only with some it helps */
-    bool phrase;          /* whose hits are not known before each of its pictures is looked at */
-    bool loose;           /* the lexemes lack the beginnings of words, so each picture is checked */
+    bool complete;  /* it has all pictures */
+    uint32_t words; /* words and values that must be there; only with some it helps */
+    bool phrase;    /* whose hits are not known before each of its pictures is looked at */
+    bool loose;     /* asked without beginnings of words; pictures are compared with all lexemes */
     uint64_t pictures;    /* of all pools, about */
     uint64_t rarest;      /* pictures with the rarest of these, about; 0: not known, likely few */
     uint64_t first, last; /* jobs */
