@@ -99,13 +99,6 @@ static void bind_counts(struct kiln_params *params, const struct kiln_gallery_qu
     KILN_BIND(params, lexemes, filter->from_ms, filter->to_ms, filter->prompt_hash, at, rows);
 }
 
-/* Of the windows of an index, whether their rows are checked. */
-static void bind_check(struct kiln_params *params, const struct kiln_gallery_question *question,
-                       const struct kiln_gallery_index *index)
-{
-    KILN_BIND(params, index->loose ? question->lexemes : NULL);
-}
-
 /* index: whose windows the statement asks; NULL: of none. */
 static int read_days(struct kiln_ledger *session, const struct kiln_statement *statement,
                      const struct kiln_gallery_question *question,
@@ -116,7 +109,7 @@ static int read_days(struct kiln_ledger *session, const struct kiln_statement *s
     PGresult *rows = NULL;
     bind_counts(&params, question, lexemes, *at, SLICE_ROWS);
     if (index)
-        bind_check(&params, question, index);
+        KILN_BIND(&params, kiln_gallery_compared(question, index));
     int rc = kiln_ledger_run(session, statement, &params, &rows, err);
     for (int row = 0; rc == 0 && row < PQntuples(rows); row++) {
         int64_t day_ms;
@@ -248,7 +241,7 @@ static int add_hits(struct kiln_ledger *session, const struct kiln_gallery_quest
     struct kiln_params params = {0};
     PGresult *rows = NULL;
     bind_counts(&params, question, lexemes, at, 1);
-    bind_check(&params, question, index);
+    KILN_BIND(&params, kiln_gallery_compared(question, index));
     KILN_BIND(&params, KILN_GALLERY_HITS_MAX - hits->count);
     int rc = kiln_ledger_run(session, &hits_index, &params, &rows, err);
     for (int row = 0; rc == 0 && row < PQntuples(rows); row++)

@@ -102,7 +102,7 @@ static int run(const struct search *search, const struct kiln_statement *stateme
     KILN_BIND(&params, lexemes, search->at, rows_max, search->want->most - hits->count,
               search->farthest);
     if (search->index)
-        KILN_BIND(&params, search->index->loose ? search->question->lexemes : NULL);
+        KILN_BIND(&params, kiln_gallery_compared(search->question, search->index));
     int rc = kiln_ledger_run(search->session, statement, &params, &rows, err);
     if (rc)
         return rc;

@@ -26,27 +26,35 @@ int kiln_gallery_look(struct kiln_ledger *session, const struct kiln_gallery_que
         KILN_PLANNED_ONCE("gallery_look"),
         "SELECT coalesce((SELECT bool_and(rebuilt IS NULL AND version = $2::integer)"
         "  FROM gallery_state), false), count(m),"
-        " coalesce(max(n) FILTER (WHERE m[2] <> '') > " BEGINNING_MAX "  AND " RARER
-        " * min(n) FILTER (WHERE m[2] IS NULL AND " COUNTED ")"
-        "  <= min(n) FILTER (WHERE m[2] <> ''), false),"
+        " CASE WHEN " RARER " * min(n) FILTER (WHERE NOT w.frequent AND (m[2] <> '' OR " COUNTED
+        "))"
+        "   <= min(n) FILTER (WHERE w.frequent)"
+        "  THEN string_agg('(''' || m[1] || ''':*)', ' ') FILTER (WHERE w.frequent) ELSE '' END,"
         " (SELECT greatest(reltuples, 0)::bigint FROM pg_class"
         "  WHERE oid = 'gallery_text'::regclass), coalesce(min(n), 0),"
         " (SELECT coalesce(min(job_id), 0) FROM gallery_text),"
         " (SELECT coalesce(max(job_id), 0) FROM gallery_text)"
-        " FROM (SELECT m, coalesce(CASE WHEN m[2] IS NULL"
+        " FROM (SELECT m, n, (m[2] <> '') IS TRUE AND n > " BEGINNING_MAX " AS frequent"
+        "  FROM (SELECT m, coalesce(CASE WHEN m[2] IS NULL"
         "  THEN (SELECT pictures FROM gallery_word WHERE word = m[1])"
         "  ELSE (SELECT sum(pictures) FROM gallery_word WHERE word >= m[1]"
         "   AND word < m[1] || chr(1114109)) END, 0)::bigint AS n"
         "  FROM regexp_matches(regexp_replace($1::text, '!\\([^)]*\\)', '', 'g'),"
-        "   '''([^'']*)''(:\\*)?', 'g') m OFFSET 0) w"};
+        "   '''([^'']*)''(:\\*)?', 'g') m OFFSET 0) w) w"};
     struct kiln_params params = {0};
     KILN_BIND(&params, (const char *)question->lexemes, KILN_DOCUMENT_VERSION);
     int rc = kiln_ledger_ask(session, &ask, &params,
-                             KILN_FIELDS(ret->complete, ret->words, ret->loose, ret->pictures,
+                             KILN_FIELDS(ret->complete, ret->words, ret->frequent, ret->pictures,
                                          ret->rarest, ret->first, ret->last),
                              err);
-    ret->phrase = rc == 0 && (ret->loose || strstr(question->lexemes, "<->"));
+    ret->phrase = rc == 0 && (ret->frequent[0] || strstr(question->lexemes, "<->"));
     return rc;
+}
+
+const char *kiln_gallery_compared(const struct kiln_gallery_question *question,
+                                  const struct kiln_gallery_index *index)
+{
+    return index->frequent[0] ? question->lexemes : NULL;
 }
 
 static uint64_t part_of(uint64_t job)
@@ -64,8 +72,8 @@ void kiln_parts_begin(struct kiln_parts *window, const struct kiln_gallery_index
 {
     const uint64_t first = index->first > 0 ? index->first - 1 : 0, last = index->last + 1;
     const uint64_t parts = part_of(last) - part_of(first) + 1;
-    *window =
-        (struct kiln_parts){.newer = newer, .at = at, .farthest = farthest, .loose = index->loose};
+    *window = (struct kiln_parts){
+        .newer = newer, .at = at, .farthest = farthest, .frequent = index->frequent};
     if (newer) {
         window->at = at > first ? at : first;
         window->farthest = least(farthest, index->last);
@@ -115,28 +123,20 @@ static uint64_t parts_left(const struct kiln_parts *window)
     return bounds(&rest, &low, &high) ? high - low + 1 : 0;
 }
 
-/* Whether it is a beginning of words and no more, as kiln_query_tsquery writes one: ('red':*) */
-static bool is_beginning(const char *term, size_t len)
+/* The terms that are not among the frequent beginnings, which have the form of terms: ('re':*) */
+static void put_others(struct kiln_text *text, const char *lexemes, const char *frequent)
 {
-    static const char end[] = "':*)";
-    const size_t behind = sizeof end - 1;
-    return len > 2 + behind && strncmp(term, "('", 2) == 0 &&
-           strncmp(term + len - behind, end, behind) == 0 &&
-           !memchr(term + 2, '\'', len - 2 - behind);
-}
-
-/* The terms, if loose without beginnings of words; a loose index has a word that is none. */
-static void put_lexemes(struct kiln_text *text, const char *lexemes, bool loose)
-{
-    static const char and[] = " & ";
-    for (const char *term = lexemes, *next; term; term = next) {
-        const char *end = strstr(term, and);
-        const size_t len = end ? (size_t)(end - term) : strlen(term);
-        next = end ? end + sizeof and-1 : NULL;
-        if (loose && is_beginning(term, len))
+    static const char between[] = " & ";
+    for (const char *at = lexemes, *next; at; at = next) {
+        char term[sizeof((struct kiln_gallery_index *)0)->frequent];
+        const char *end = strstr(at, between);
+        const size_t len = end ? (size_t)(end - at) : strlen(at);
+        next = end ? end + strlen(between) : NULL;
+        snprintf(term, sizeof term, "%.*s", (int)len, at);
+        if (len < sizeof term && strstr(frequent, term))
             continue;
-        kiln_text_puts(text, text->len ? and : "");
-        kiln_text_add(text, term, len);
+        kiln_text_puts(text, text->len ? between : "");
+        kiln_text_add(text, at, len);
     }
 }
 
@@ -146,7 +146,7 @@ int kiln_parts_lexemes(struct kiln_parts *window, const char *lexemes, char **re
     struct kiln_text text = {0};
     uint64_t low = 1, high = 0;
     char digits[24];
-    put_lexemes(&text, lexemes, window->loose);
+    put_others(&text, lexemes, window->frequent);
     bool some = !window->whole && bounds(window, &low, &high);
     for (uint64_t part = low; part <= high; part++) {
         snprintf(digits, sizeof digits, "%" PRIu64, part);

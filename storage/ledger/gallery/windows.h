@@ -18,7 +18,7 @@
  * The last word that somebody types is the beginning of a word (`'red':*`).  GIN reads the lists of
  * all words with it, for each window: 35 ms where 300,000 pictures have such a word.  If more than
  * 20,000 have it and another word is much rarer, GIN is asked without the beginning, and each
- * picture found is compared with the whole query.
+ * picture found is compared with the whole query.  Beginnings of rare words stay.
  */
 #ifndef KILN_GALLERY_WINDOWS_H
 #define KILN_GALLERY_WINDOWS_H
@@ -30,10 +30,10 @@
 
 /* What the index knows before it is searched. */
 struct kiln_gallery_index {
-    bool complete;  /* it has all pictures */
-    uint32_t words; /* words and values that must be there; only with some it helps */
-    bool phrase;    /* whose hits are not known before each of its pictures is looked at */
-    bool loose;     /* asked without beginnings of words; pictures are compared with all lexemes */
+    bool complete;        /* it has all pictures */
+    uint32_t words;       /* words and values that must be there; only with some it helps */
+    bool phrase;          /* whose hits are not known before each of its pictures is looked at */
+    char frequent[512];   /* beginnings it is asked without; "": pictures need no comparing */
     uint64_t pictures;    /* of all pools, about */
     uint64_t rarest;      /* pictures with the rarest of these, about; 0: not known, likely few */
     uint64_t first, last; /* jobs */
@@ -41,13 +41,17 @@ struct kiln_gallery_index {
 int kiln_gallery_look(struct kiln_ledger *session, const struct kiln_gallery_question *question,
                       struct kiln_gallery_index *ret, struct kiln_error *err) KILN_MUST_CHECK;
 
+/* What each picture of a window is compared with: all lexemes; NULL: with nothing. */
+const char *kiln_gallery_compared(const struct kiln_gallery_question *question,
+                                  const struct kiln_gallery_index *index);
+
 struct kiln_parts { /* a window, and what is left behind it */
     bool newer;
     uint64_t at, farthest; /* jobs behind `at` are left, up to this one */
     uint64_t parts;        /* of the window */
     bool whole;            /* all that is left, and so without the lexemes of its parts */
     bool may_be_whole;     /* kiln_parts_allow_whole */
-    bool loose;            /* of the index */
+    const char *frequent;  /* of the index, borrowed */
     int64_t begun_ms;
 };
 /* wanted: hits. */
@@ -57,7 +61,7 @@ void kiln_parts_begin(struct kiln_parts *window, const struct kiln_gallery_index
 void kiln_parts_allow_whole(struct kiln_parts *window, const struct kiln_gallery_index *index);
 /* A whole window had KILN_PARTS_WHOLE_HITS or more: its jobs are searched in narrow ones. */
 void kiln_parts_narrow(struct kiln_parts *window);
-/* The lexemes in the window, without beginnings of words if it is loose; malloc'd. */
+/* The lexemes in the window, without frequent beginnings; malloc'd. */
 int kiln_parts_lexemes(struct kiln_parts *window, const char *lexemes, char **ret,
                        struct kiln_error *err) KILN_MUST_CHECK;
 /* The window after one that had so many of the hits that are still wanted; false: there is none. */
