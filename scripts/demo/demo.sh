@@ -35,7 +35,8 @@ trap - EXIT
 echo "demo: $note" | fold -s -w 78 | sed 's/ *$//' >&2
 if [ -n "$address" ]; then
     echo "demo: search all pictures: $address" >&2
-    echo "demo: to stop it: $build/kiln down --dir $stack" >&2
+    echo "demo: its worker is stopped; for more pictures: $build/kiln up --dir $stack" >&2
+    echo "demo: to stop the rest: $build/kiln down --dir $stack" >&2
 fi
 echo "demo: open this page in a browser" >&2
 echo "$index"
