@@ -221,13 +221,19 @@ with socket.create_connection((HOST, PORT), 60) as sock:  # a client that goes a
 with socket.create_connection((HOST, PORT), 60) as sock:  # ... in the middle of a chunk
     sock.sendall((HEAD + "Transfer-Encoding: chunked\r\n\r\nff\r\n" + job + "\n").encode())
 waiting = []
-for _ in range(20):  # more bodies at a time than there are places
-    sock = socket.create_connection((HOST, PORT), 60, ("127.0.0.8", 0))
-    sock.sendall((HEAD + "Content-Length: 5000\r\n\r\n{").encode())
-    waiting.append(sock)
 end = time.monotonic() + 60
-while (answer := post("/v1/batches?batch=early", job)[0]).status != 503 and time.monotonic() < end:
-    time.sleep(0.1)  # until the server has read all their headers
+while True:
+    for _ in range(20):  # more bodies at a time than there are places
+        sock = socket.create_connection((HOST, PORT), 60, ("127.0.0.8", 0))
+        sock.sendall((HEAD + "Content-Length: 5000\r\n\r\n{").encode())
+        waiting.append(sock)
+    time.sleep(0.2)  # the server reads their headers
+    answer = post("/v1/batches?batch=early", job)[0]
+    if answer.status == 503 or time.monotonic() > end:
+        break
+    for sock in waiting:  # new ones: a body may last 20 s only, and a job into the queue longer
+        sock.close()
+    waiting = []
 check(answer.status == 503 and answer["Retry-After"], f"beside 20 bodies: {answer.status}")
 check(ask("/v1/pictures?limit=1", headers=BEARER).status == 200, "pages beside 20 bodies")
 for sock in waiting:
