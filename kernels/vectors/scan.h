@@ -27,9 +27,10 @@ void kiln_scan_rows(const uint8_t *rows, int64_t count, int64_t dims, const int8
 void kiln_scan_picked(const uint8_t *rows, const uint32_t *picked, int64_t count, int64_t dims,
                       const int8_t *query, int32_t *ret);
 
-/* ret[i] = number of bits in which sketch i and the query's differ, 0 .. KILN_SKETCH_BITS.
- * sketches: [count][KILN_SKETCH_WORDS]. */
-void kiln_scan_sketches(const uint64_t *sketches, int64_t count, const uint64_t *query,
+/* ret[i] = number of bits in which sketch i and the query's differ, 0 .. 64 x words.
+ * sketches: [count][words]; words is KILN_SKETCH_WORDS, or another number for bits that are no
+ * sketches, such as hashes of pictures. */
+void kiln_scan_sketches(const uint64_t *sketches, int64_t count, int words, const uint64_t *query,
                         uint16_t *ret);
 
 /* Adds to tally[d] how many of the rows 0, step, 2 step, ... are at distance d; a row counts only

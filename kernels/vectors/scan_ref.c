@@ -9,6 +9,9 @@
 
 #define TALLIES 4 /* side by side: equal distances in a row would wait for each other's count */
 #define AHEAD 8   /* rows that are asked for early, where the next ones may be anywhere */
+#define BYTES_AHEAD                                                                                \
+    8192 /* of sketches in order: farther than the processor would look by itself, which does not  \
+            keep its memory busy: 7.3 ms for a million sketches, 4.0 with it */
 
 #if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) &&      \
     !defined(__clang__)
@@ -97,36 +100,51 @@ void kiln_scan_rows(const uint8_t *rows, int64_t count, int64_t dims, const int8
     kiln_scan_picked(rows, NULL, count, dims, query, ret);
 }
 
-KILN_INLINE void compare(const uint64_t *sketches, int64_t count, const uint64_t *query,
+KILN_INLINE void compare(const uint64_t *sketches, int64_t count, int words, const uint64_t *query,
                          uint16_t *ret)
 {
+    const int64_t ahead = BYTES_AHEAD / 8 / words;
     for (int64_t i = 0; i < count; i++) {
         int64_t differ = 0;
-        for (int w = 0; w < KILN_SKETCH_WORDS; w++)
-            differ += __builtin_popcountll(sketches[i * KILN_SKETCH_WORDS + w] ^ query[w]);
+        if (i + ahead < count)
+            __builtin_prefetch(sketches + (i + ahead) * words);
+        for (int w = 0; w < words; w++)
+            differ += __builtin_popcountll(sketches[i * words + w] ^ query[w]);
         ret[i] = (uint16_t)differ;
     }
 }
 
-BYTES static void compare_wide(const uint64_t *sketches, int64_t count, const uint64_t *query,
-                               uint16_t *ret)
+/* Two sizes are constants, which make loops without a branch. */
+KILN_INLINE void compare_all(const uint64_t *sketches, int64_t count, int words,
+                             const uint64_t *query, uint16_t *ret)
 {
-    compare(sketches, count, query, ret);
+    if (words == KILN_SKETCH_WORDS)
+        compare(sketches, count, KILN_SKETCH_WORDS, query, ret);
+    else if (words == KILN_SKETCH_WORDS / 2)
+        compare(sketches, count, KILN_SKETCH_WORDS / 2, query, ret);
+    else
+        compare(sketches, count, words, query, ret);
 }
 
-KILN_CLONES static void compare_words(const uint64_t *sketches, int64_t count,
+BYTES static void compare_wide(const uint64_t *sketches, int64_t count, int words,
+                               const uint64_t *query, uint16_t *ret)
+{
+    compare_all(sketches, count, words, query, ret);
+}
+
+KILN_CLONES static void compare_words(const uint64_t *sketches, int64_t count, int words,
                                       const uint64_t *query, uint16_t *ret)
 {
-    compare(sketches, count, query, ret);
+    compare_all(sketches, count, words, query, ret);
 }
 
-void kiln_scan_sketches(const uint64_t *sketches, int64_t count, const uint64_t *query,
+void kiln_scan_sketches(const uint64_t *sketches, int64_t count, int words, const uint64_t *query,
                         uint16_t *ret)
 {
     if (has_bytes())
-        compare_wide(sketches, count, query, ret);
+        compare_wide(sketches, count, words, query, ret);
     else
-        compare_words(sketches, count, query, ret);
+        compare_words(sketches, count, words, query, ret);
 }
 
 void kiln_scan_tally(const uint16_t *distances, const uint64_t *mask, int64_t count, int64_t step,

@@ -14,7 +14,7 @@
 #include "tests/support/jobs.h"
 #include "tests/support/random.h"
 
-#define PICTURES 3000 /* more than the first room */
+#define PICTURES 5000 /* more than the first room, and than are compared at a time */
 #define MOST 20
 
 static struct kiln_error err;

@@ -11,6 +11,7 @@
 #include "tests/support/random.h"
 
 #define ROWS 300
+#define WORDS_MAX (KILN_SKETCH_WORDS + 1)
 
 static int64_t product_of(const uint8_t *row, const int8_t *query, int64_t dims)
 {
@@ -61,26 +62,33 @@ static void the_longest_rows_do_not_overflow(void **state)
     assert_int_equal(got[1], -127 * 128 * KILN_SCAN_DIMS_MAX);
 }
 
+static void check_distances(struct test_random *random, int words)
+{
+    static uint64_t sketches[ROWS * WORDS_MAX], query[WORDS_MAX];
+    uint16_t got[ROWS];
+    test_random_fill(random, (uint8_t *)sketches, sizeof sketches);
+    test_random_fill(random, (uint8_t *)query, sizeof query);
+    memcpy(sketches + 3 * words, query, (size_t)words * sizeof *query);
+    for (int w = 0; w < words; w++)
+        sketches[4 * words + w] = ~query[w];
+    kiln_scan_sketches(sketches, ROWS, words, query, got);
+    assert_int_equal(got[3], 0);
+    assert_int_equal(got[4], 64 * words);
+    for (int i = 0; i < ROWS; i++) {
+        const uint64_t *sketch = sketches + i * words;
+        int differ = 0;
+        for (int bit = 0; bit < 64 * words; bit++)
+            differ += (sketch[bit / 64] >> bit % 64 & 1) != (query[bit / 64] >> bit % 64 & 1);
+        assert_int_equal(got[i], differ);
+    }
+}
+
 static void distances_count_bits_that_differ(void **state)
 {
     (void)state;
     struct test_random random = {18};
-    static uint64_t sketches[ROWS][KILN_SKETCH_WORDS], query[KILN_SKETCH_WORDS];
-    uint16_t got[ROWS];
-    test_random_fill(&random, (uint8_t *)sketches, sizeof sketches);
-    test_random_fill(&random, (uint8_t *)query, sizeof query);
-    memcpy(sketches[3], query, sizeof query);
-    for (int w = 0; w < KILN_SKETCH_WORDS; w++)
-        sketches[4][w] = ~query[w];
-    kiln_scan_sketches(sketches[0], ROWS, query, got);
-    assert_int_equal(got[3], 0);
-    assert_int_equal(got[4], KILN_SKETCH_BITS);
-    for (int i = 0; i < ROWS; i++) {
-        int differ = 0;
-        for (int bit = 0; bit < KILN_SKETCH_BITS; bit++)
-            differ += (sketches[i][bit / 64] >> bit % 64 & 1) != (query[bit / 64] >> bit % 64 & 1);
-        assert_int_equal(got[i], differ);
-    }
+    for (int words = 1; words <= WORDS_MAX; words++)
+        check_distances(&random, words);
 }
 
 static void check_cut(struct test_random *random, const uint64_t *mask, int64_t count)

@@ -186,8 +186,8 @@ static uint32_t compare_nearest(const struct kiln_vector_index *index, struct ki
                                 const struct kiln_vector_query *q, uint32_t rows)
 {
     for (uint32_t number = 0; number < segments_of(rows); number++)
-        kiln_scan_sketches(index->segments[number].sketches, rows_in(number, rows), q->sketch,
-                           s->distances + number * KILN_SEGMENT_ROWS);
+        kiln_scan_sketches(index->segments[number].sketches, rows_in(number, rows),
+                           KILN_SKETCH_WORDS, q->sketch, s->distances + number * KILN_SEGMENT_ROWS);
     const uint32_t compared = compare_below(index, s, q, rows, find_cut(s, rows, STEP));
     if (s->hit_count == s->hit_most)
         return compared;

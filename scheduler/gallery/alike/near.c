@@ -8,18 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/vectors/scan.h"
 #include "scheduler/policy/slots.h" /* kiln_hash_u64 */
 #include "schemas/places.h"
 #include "schemas/room.h"
 #include "storage/formats/pictures/pdq.h"
 
 #define WORDS (KILN_FINGERPRINT_HASH_BYTES / 8)
-/* One function for each instruction set: counting bits is one instruction, or a dozen. */
-#if defined __x86_64__
-#define CLONES __attribute__((target_clones("popcnt", "default")))
-#else
-#define CLONES
-#endif
+#define BLOCK 4096 /* hashes that are compared at a time */
 
 struct hash {
     uint64_t words[WORDS];
@@ -176,17 +172,25 @@ static uint32_t insert(struct kiln_near_hit *hits, uint32_t count, uint32_t most
     return count < most ? count + 1 : count;
 }
 
-CLONES static uint32_t scan(const struct hash *hashes, const uint64_t *jobs, uint32_t rows,
-                            const struct hash *wanted, uint64_t own, struct kiln_near_hit *ret,
-                            uint32_t most)
+/* Backwards: later rows are newer pictures mostly, and of those that are as near the newest come
+ * first, so that most find their place behind all others. */
+static uint32_t scan(const struct kiln_near *near, const uint64_t wanted[WORDS], uint64_t own,
+                     struct kiln_near_hit *ret, uint32_t most)
 {
-    uint32_t count = 0;
-    for (uint32_t row = 0; row < rows; row++) {
-        int distance = 0;
-        for (int i = 0; i < WORDS && distance <= KILN_PDQ_NEAR; i++)
-            distance += __builtin_popcountll(hashes[row].words[i] ^ wanted->words[i]);
-        if (distance <= KILN_PDQ_NEAR && jobs[row] != 0 && jobs[row] != own)
-            count = insert(ret, count, most, (struct kiln_near_hit){jobs[row], distance});
+    uint16_t distances[BLOCK];
+    uint32_t picked[BLOCK], count = 0;
+    for (uint32_t end = near->rows, begin; end > 0; end = begin) {
+        begin = (end - 1) / BLOCK * BLOCK;
+        const uint64_t *words = near->hashes[begin].words;
+        kiln_scan_sketches(words, end - begin, WORDS, wanted, distances);
+        int64_t found =
+            kiln_scan_below(distances, NULL, end - begin, KILN_PDQ_NEAR + 1, 0, picked, BLOCK);
+        while (found-- > 0) {
+            const uint64_t job = near->jobs[begin + picked[found]];
+            if (job != 0 && job != own)
+                count =
+                    insert(ret, count, most, (struct kiln_near_hit){job, distances[picked[found]]});
+        }
     }
     return count;
 }
@@ -194,13 +198,12 @@ CLONES static uint32_t scan(const struct hash *hashes, const uint64_t *jobs, uin
 uint32_t kiln_near_find(struct kiln_near *near, const struct kiln_fingerprint *print,
                         struct kiln_near_hit *ret, uint32_t most)
 {
-    struct hash wanted;
+    uint64_t wanted[WORDS];
     if (!kiln_near_tells(print) || most == 0)
         return 0;
-    memcpy(&wanted, print->hash, sizeof wanted);
+    memcpy(wanted, print->hash, sizeof wanted);
     pthread_rwlock_rdlock(&near->lock);
-    const uint32_t count =
-        scan(near->hashes, near->jobs, near->rows, &wanted, print->job, ret, most);
+    const uint32_t count = scan(near, wanted, print->job, ret, most);
     pthread_rwlock_unlock(&near->lock);
     return count;
 }
