@@ -450,8 +450,16 @@ static bool is_loose(const char *text)
     return index.phrase;
 }
 
+/* A million pictures, for what is decided by their number. */
+static void say_million(void)
+{
+    free(kiln_test_sql(rig.stack, "SET allow_system_table_mods = on;"
+                                  "UPDATE pg_class SET reltuples = 1e6"
+                                  " WHERE oid = 'gallery_text'::regclass"));
+}
+
 /* The lists of all words with the beginning would take longer than to look at the rarer word's
- * pictures, each of which must still have such a word. */
+ * pictures, or than to find a page of it, and each picture must still have such a word. */
 static void pictures_are_compared_with_a_frequent_beginning(void **state)
 {
     (void)state;
@@ -460,7 +468,12 @@ static void pictures_are_compared_with_a_frequent_beginning(void **state)
     int64_t back_to_ms;
     struct days days = {0};
     struct kiln_gallery_query query = words("odd rou");
+    free(kiln_test_sql(rig.stack, "ANALYZE gallery_text"));
+    assert_true(is_loose("8k rou"));    /* a page is soon found */
+    assert_true(is_loose("thing rou")); /* even beside a more frequent word */
+    say_million();
     assert_true(is_loose("odd rou"));
+    assert_false(is_loose("thing rou"));
     assert_false(is_loose("odd round ")); /* a whole word */
     assert_false(is_loose("rou"));        /* nothing else to ask for */
     assert_false(is_loose("round rar"));  /* of few pictures */
@@ -478,11 +491,9 @@ static void pictures_are_compared_with_a_frequent_beginning(void **state)
     assert_true(is_loose("odd -rare rou"));
     static const struct {
         const char *words, *tenant;
-    } cases[] = {{"odd -rare rou", NULL},
-                 {"odd rou", "eve"},
-                 {"odd rou", "bob"},
-                 {"odd rou* thi", NULL},
-                 {"rar* rou", NULL}};
+    } cases[] = {{"odd -rare rou", NULL}, {"odd rou", "eve"}, {"odd rou", "bob"},
+                 {"odd rou* thi", NULL},  {"rar* rou", NULL}, {"thing rou", "eve"}};
+    free(kiln_test_sql(rig.stack, "ANALYZE gallery_text"));
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         query = words(cases[i].words);
         query.filter.tenant = cases[i].tenant;

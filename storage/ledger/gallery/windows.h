@@ -17,8 +17,9 @@
  *
  * The last word that somebody types is the beginning of a word (`'red':*`).  GIN reads the lists of
  * all words with it, for each window: 35 ms where 300,000 pictures have such a word.  If more than
- * 20,000 have it and another word is much rarer, GIN is asked without the beginning, and each
- * picture found is compared with the whole query.  Beginnings of rare words stay.
+ * 20,000 have it, and another word is much rarer or the beginning so frequent that a page is found
+ * sooner, GIN is asked without the beginning, and each picture found is compared with the whole
+ * query.  Beginnings of rare words stay.
  */
 #ifndef KILN_GALLERY_WINDOWS_H
 #define KILN_GALLERY_WINDOWS_H
