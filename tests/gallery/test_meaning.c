@@ -97,8 +97,8 @@ static struct kiln_meaning_found search_in(struct kiln_meaning *m, struct kiln_m
                                            const char *text)
 {
     struct kiln_meaning_found found;
-    kiln_test_ok(
-        kiln_meaning_search(m, s, session, filter, text, MOST, hits, &found, &rig.err), rig.err);
+    kiln_test_ok(kiln_meaning_search(m, s, session, filter, text, MOST, hits, &found, &rig.err),
+                 rig.err);
     for (uint32_t i = 1; i < found.count; i++)
         assert_true(hits[i].score <= hits[i - 1].score);
     return found;
@@ -112,9 +112,9 @@ static struct kiln_meaning_found search(const char *text, const struct kiln_gall
 static struct kiln_meaning_found search_like(uint64_t job)
 {
     struct kiln_meaning_found found;
-    kiln_test_ok(kiln_meaning_similar(meaning, scratch, session, &all, job, MOST, hits, &found,
-                                      &rig.err),
-                 rig.err);
+    kiln_test_ok(
+        kiln_meaning_similar(meaning, scratch, session, &all, job, MOST, hits, &found, &rig.err),
+        rig.err);
     return found;
 }
 
@@ -221,6 +221,27 @@ static void vectors_are_kept_in_the_ledger(void **state)
         assert_true(again[i].score == hits[i].score);
     kiln_meaning_scratch_free(its);
     kiln_meaning_close(other);
+}
+
+/* Of another gallery, say, or of pictures that went and came back.  This one is of another prompt,
+ * which shows that it was taken as it is. */
+static void a_vector_in_the_ledger_is_not_made_again(void **state)
+{
+    (void)state;
+    const char *prompt = "a heron between the reeds";
+    char sql[512];
+    snprintf(
+        sql, sizeof sql,
+        "INSERT INTO gallery_vector (recipe, prompt_hash, scale, v, sketch) SELECT recipe,"
+        " encode(sha256('%s'), 'hex'), scale, v, sketch FROM gallery_vector WHERE prompt_hash ="
+        " (SELECT prompt_hash FROM image WHERE job_id = %llu)",
+        prompt, (unsigned long long)harbour);
+    free(kiln_test_sql(rig.stack, sql));
+    const uint64_t heron = show(prompt, "0", 256), shore = show("herons on the shore", "0", 256);
+    keep_up(meaning);
+    assert_true(has(search("ships in the harbour at dawn", &all).near, heron));
+    assert_false(has(search(prompt, &all).near, heron));
+    assert_true(has(search("herons on the shore", &all).near, shore)); /* beside one that is */
 }
 
 /* --- words and meaning in one list ------------------------------------------------------------ */
@@ -476,6 +497,7 @@ int main(void)
         cmocka_unit_test(similar_pictures_are_of_other_prompts),
         cmocka_unit_test(changes_are_followed),
         cmocka_unit_test(vectors_are_kept_in_the_ledger),
+        cmocka_unit_test(a_vector_in_the_ledger_is_not_made_again),
         cmocka_unit_test(words_and_meaning_are_one_list),
         cmocka_unit_test(a_feed_has_the_newest_of_the_list),
         cmocka_unit_test(a_list_goes_on_with_older_pictures_of_its_words),

@@ -41,9 +41,9 @@ static int insert(struct kiln_bench_commits *c, char *const *prompts, uint32_t p
     uint64_t inserted = 0;
     int rc = jobs && texts && keys ? 0 : kiln_fail(err, KILN_NO_MEMORY, "no memory for jobs");
     for (uint32_t i = 0; i < count && rc == 0; i++) {
-        snprintf(texts[i], sizeof texts[i], "%.*s, number %u",
-                 (int)kiln_utf8_whole(prompts[(from + i) % prompt_count], PROMPT_MAX - 32),
-                 prompts[(from + i) % prompt_count], from + i);
+        snprintf(texts[i], sizeof texts[i], "%.*s, number %u of %s",
+                 (int)kiln_utf8_whole(prompts[(from + i) % prompt_count], PROMPT_MAX - 64),
+                 prompts[(from + i) % prompt_count], from + i, c->batch);
         snprintf(keys[i], sizeof keys[i], "k%u", from + i);
         jobs[i] = (struct kiln_new_job){.job = {.batch = c->batch,
                                                 .index = from + i,

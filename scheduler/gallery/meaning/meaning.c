@@ -163,6 +163,45 @@ static int take_prompt(void *arg, uint64_t job, const char *prompt, struct kiln_
     return 0;
 }
 
+struct stored {
+    struct kiln_meaning *m;
+    const struct waiting *w;
+    const struct kiln_prompt_row *rows; /* [w->count] */
+};
+
+static int put_stored(void *arg, const struct kiln_prompt_vector *v, struct kiln_error *err)
+{
+    const struct stored *stored = arg;
+    struct kiln_meaning *m = stored->m;
+    int code = 0;
+    pthread_rwlock_wrlock(&m->lock);
+    for (uint32_t i = 0; i < stored->w->count && code == 0; i++)
+        if (strcmp(stored->rows[i].prompt_hash, v->prompt_hash) == 0)
+            code = kiln_world_put_vector(m->world, stored->w->prompts[i], v, err);
+    pthread_rwlock_unlock(&m->lock);
+    return code;
+}
+
+/* Vectors that the ledger has: of prompts whose pictures came back, or from another gallery. */
+static int take_stored(struct kiln_meaning *m, struct kiln_ledger *reader, struct waiting *w,
+                       struct kiln_error *err)
+{
+    struct kiln_prompt_row rows[EMBED_MAX] = {0};
+    struct stored stored = {m, w, rows};
+    uint32_t left = 0;
+    for (uint32_t i = 0; i < w->count; i++)
+        kiln_catalogue_hash(m->world->catalogue, w->prompts[i], rows[i].prompt_hash);
+    int code = kiln_gallery_vectors_of(reader, kiln_embedder_info(m->embedder)->recipe, m->dims,
+                                       rows, w->count, put_stored, &stored, err);
+    for (uint32_t i = 0; i < w->count && code == 0; i++)
+        if (m->world->places[w->prompts[i]] == KILN_NONE) {
+            w->prompts[left] = w->prompts[i];
+            w->jobs[left++] = w->jobs[i];
+        }
+    w->count = code ? w->count : left;
+    return code;
+}
+
 /* Stores vectors[0 .. count) of these prompts, in the ledger, then in memory. */
 static int store(struct kiln_meaning *m, struct kiln_ledger *writer, const uint32_t *prompts,
                  struct kiln_prompt_vector *vectors, uint32_t count, struct kiln_error *err)
@@ -259,8 +298,9 @@ int kiln_meaning_step(struct kiln_meaning *m, struct kiln_ledger *reader,
         return 0;
     float *rows = malloc(EMBED_MAX * m->dims * sizeof *rows);
     uint8_t *bytes = malloc(EMBED_MAX * m->dims);
-    code = rows && bytes ? kiln_gallery_prompts_of(reader, w.jobs, w.count, take_prompt, &w, err)
-                         : kiln_world_no_memory(err);
+    code = rows && bytes ? take_stored(m, reader, &w, err) : kiln_world_no_memory(err);
+    if (code == 0)
+        code = kiln_gallery_prompts_of(reader, w.jobs, w.count, take_prompt, &w, err);
     if (code == 0)
         code = embed(m, writer, &w, rows, bytes, err);
     for (uint32_t i = 0; i < w.count; i++)

@@ -115,18 +115,36 @@ static int read_vector(void *arg, const PGresult *rows, int row, struct kiln_err
     return reading->each(reading->arg, &vector, err);
 }
 
+#define VECTORS "SELECT prompt_hash, scale, v, sketch, ctid FROM gallery_vector WHERE recipe = $1"
+
 int kiln_gallery_vectors(struct kiln_ledger *session, const char *recipe, size_t dims,
                          kiln_each_prompt_vector *each, void *arg, struct kiln_error *err)
 {
-    static const struct kiln_statement statement = {
-        "gallery_vectors",
-        "SELECT prompt_hash, scale, v, sketch, ctid FROM gallery_vector WHERE recipe = $1"};
+    static const struct kiln_statement statement = {"gallery_vectors", VECTORS};
     struct kiln_params params = {0};
     struct reading reading = {each, arg, malloc(dims), dims};
     if (!reading.row)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for a vector");
     KILN_BIND(&params, recipe);
     int rc = kiln_ledger_each_ahead(session, &statement, &params, read_vector, &reading, err);
+    free(reading.row);
+    return rc;
+}
+
+int kiln_gallery_vectors_of(struct kiln_ledger *session, const char *recipe, size_t dims,
+                            const struct kiln_prompt_row *prompts, size_t count,
+                            kiln_each_prompt_vector *each, void *arg, struct kiln_error *err)
+{
+    static const struct kiln_statement statement = {
+        KILN_PLANNED_ONCE("gallery_vectors_of"),
+        VECTORS "::text AND prompt_hash = ANY ($2::text[] COLLATE \"C\")"};
+    struct kiln_params params = {0};
+    struct reading reading = {each, arg, malloc(dims), dims};
+    if (!reading.row)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for a vector");
+    KILN_BIND(&params, recipe);
+    KILN_BIND_COLUMN(&params, TEXT, count, prompts[i].prompt_hash);
+    int rc = kiln_ledger_run_each(session, &statement, &params, read_vector, &reading, err);
     free(reading.row);
     return rc;
 }

@@ -64,16 +64,21 @@ typedef int kiln_each_prompt_vector(void *arg, const struct kiln_prompt_vector *
 int kiln_gallery_vectors(struct kiln_ledger *session, const char *recipe, size_t dims,
                          kiln_each_prompt_vector *each, void *arg,
                          struct kiln_error *err) KILN_MUST_CHECK;
+struct kiln_prompt_row { /* a row of gallery_vector */
+    char prompt_hash[65];
+    kiln_row_address address;
+};
+/* Those of these prompts that there are; where they are is not asked. */
+int kiln_gallery_vectors_of(struct kiln_ledger *session, const char *recipe, size_t dims,
+                            const struct kiln_prompt_row *prompts, size_t count,
+                            kiln_each_prompt_vector *each, void *arg,
+                            struct kiln_error *err) KILN_MUST_CHECK;
 /* Those that are there already stay; the others get their addresses.  Needs a session that
  * writes. */
 int kiln_gallery_vectors_put(struct kiln_ledger *session, const char *recipe, size_t dims,
                              struct kiln_prompt_vector *vectors, size_t count,
                              struct kiln_error *err) KILN_MUST_CHECK;
 
-struct kiln_prompt_row { /* a row of gallery_vector */
-    char prompt_hash[65];
-    kiln_row_address address;
-};
 /* The tokens of these prompts: calls each once for every one of them, in any order.  tokens are
  * lent; size 0: the prompt has none.  A prompt that is not at its address is looked up by its hash,
  * which takes several times as long. */
