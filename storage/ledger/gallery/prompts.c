@@ -115,12 +115,12 @@ static int read_vector(void *arg, const PGresult *rows, int row, struct kiln_err
     return reading->each(reading->arg, &vector, err);
 }
 
-#define VECTORS "SELECT prompt_hash, scale, v, sketch, ctid FROM gallery_vector WHERE recipe = $1"
-
 int kiln_gallery_vectors(struct kiln_ledger *session, const char *recipe, size_t dims,
                          kiln_each_prompt_vector *each, void *arg, struct kiln_error *err)
 {
-    static const struct kiln_statement statement = {"gallery_vectors", VECTORS};
+    static const struct kiln_statement statement = {
+        "gallery_vectors",
+        "SELECT prompt_hash, scale, v, sketch, ctid FROM gallery_vector WHERE recipe = $1"};
     struct kiln_params params = {0};
     struct reading reading = {each, arg, malloc(dims), dims};
     if (!reading.row)
@@ -135,9 +135,12 @@ int kiln_gallery_vectors_of(struct kiln_ledger *session, const char *recipe, siz
                             const struct kiln_prompt_row *prompts, size_t count,
                             kiln_each_prompt_vector *each, void *arg, struct kiln_error *err)
 {
+    /* OFFSET 0: rows are looked up one by one, whatever the planner expects. */
     static const struct kiln_statement statement = {
         KILN_PLANNED_ONCE("gallery_vectors_of"),
-        VECTORS "::text AND prompt_hash = ANY ($2::text[] COLLATE \"C\")"};
+        "SELECT v.* FROM unnest($2::text[]) w (hash) CROSS JOIN LATERAL (SELECT prompt_hash, scale,"
+        "  v, sketch, ctid FROM gallery_vector WHERE recipe = $1::text"
+        "  AND prompt_hash = w.hash COLLATE \"C\" OFFSET 0) v"};
     struct kiln_params params = {0};
     struct reading reading = {each, arg, malloc(dims), dims};
     if (!reading.row)
