@@ -16,7 +16,7 @@
 
 #define OPEN_AFTER_MS 30000
 #define ENCODER_THREADS 1 /* beside workers that render */
-#define REST 3            /* times as long as a step took */
+#define REST 9            /* times as long as a step took */
 #define REST_MAX_MS 1000
 
 enum state {

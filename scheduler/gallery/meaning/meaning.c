@@ -10,7 +10,8 @@
 #include "schemas/clock.h"
 
 #define EMBED_MAX 64 /* prompts of one step */
-#define EMBED_FEW 8  /* while there are searches */
+#define PACK 8       /* of them go through a model together; where it has tokens, one by one */
+#define STEP_MS 100  /* of embedding; a search that comes ends a step that was longer */
 #define LATELY_MS 1000
 
 _Static_assert(KILN_PROMPT_SKETCH_WORDS == KILN_SKETCH_WORDS, "the ledger keeps whole sketches");
@@ -145,9 +146,8 @@ static void find_waiting(struct kiln_meaning *m, struct waiting *w)
     struct kiln_world *world = m->world;
     const struct kiln_gallery_filter all = {.level_max = KILN_SAFETY_LEVELS,
                                             .show_unchecked = true};
-    const uint32_t most = kiln_meaning_is_searched(m) ? EMBED_FEW : EMBED_MAX;
     pthread_rwlock_wrlock(&m->lock);
-    for (; world->waiting < world->prompt_count && w->count < most; world->waiting++)
+    for (; world->waiting < world->prompt_count && w->count < EMBED_MAX; world->waiting++)
         if (world->places[world->waiting] == KILN_NONE)
             w->prompts[w->count++] = world->waiting;
     pthread_rwlock_unlock(&m->lock);
@@ -219,63 +219,81 @@ static int store(struct kiln_meaning *m, struct kiln_ledger *writer, const uint3
     return code;
 }
 
-/* The vectors of prompts [count], and the features of their tokens if the embedder has such; the
- * caller frees vectors[i].tokens. */
-static int embed_texts(struct kiln_meaning *m, const struct kiln_embed_text *texts, uint32_t count,
-                       float *rows, struct kiln_prompt_vector *vectors, struct kiln_error *err)
+/* The vector of a text with the features of its tokens; the caller frees vector->tokens. */
+static int embed_tokens(struct kiln_meaning *m, const struct kiln_embed_text *text, float *row,
+                        struct kiln_prompt_vector *vector, struct kiln_error *err)
 {
-    if (!kiln_embedder_has_tokens(m->embedder)) /* in one run of the model */
-        return kiln_embedder_embed(m->embedder, KILN_EMBED_PASSAGE, texts, count, rows, err);
     const size_t dims = kiln_embedder_info(m->embedder)->token_dims;
     float *features = malloc(KILN_TOKEN_ROWS_MAX * dims * sizeof *features);
-    int code = features ? 0 : kiln_world_no_memory(err);
-    for (uint32_t i = 0; i < count && code == 0; i++) {
-        size_t tokens = 0;
-        code = kiln_embedder_embed_tokens(m->embedder, KILN_EMBED_PASSAGE, &texts[i],
-                                          rows + i * m->dims, features, KILN_TOKEN_ROWS_MAX,
-                                          &tokens, err);
-        if (code != 0 || tokens == 0)
-            continue;
+    size_t tokens = 0;
+    int code = features ? kiln_embedder_embed_tokens(m->embedder, KILN_EMBED_PASSAGE, text, row,
+                                                     features, KILN_TOKEN_ROWS_MAX, &tokens, err)
+                        : kiln_world_no_memory(err);
+    if (code == 0 && tokens > 0) {
         uint8_t *bytes = malloc(kiln_token_rows_size(tokens, dims));
         if (bytes)
             kiln_token_rows_encode(features, tokens, dims, bytes);
         else
             code = kiln_world_no_memory(err);
-        vectors[i].tokens = bytes;
-        vectors[i].tokens_size = kiln_token_rows_size(tokens, dims);
+        vector->tokens = bytes;
+        vector->tokens_size = kiln_token_rows_size(tokens, dims);
     }
     free(features);
     return code;
 }
 
-/* Embeds the texts that were found.  rows: [EMBED_MAX][dims] of floats, bytes likewise. */
+/* Embeds the first of these texts, *ret_done of them, or all: until somebody searches. */
+static int embed_texts(struct kiln_meaning *m, const struct kiln_embed_text *texts, uint32_t count,
+                       float *rows, struct kiln_prompt_vector *vectors, uint32_t *ret_done,
+                       struct kiln_error *err)
+{
+    const int64_t until_ms = kiln_clock_ms() + STEP_MS;
+    const bool tokens = kiln_embedder_has_tokens(m->embedder);
+    uint32_t done = 0;
+    int code = 0;
+    while (done < count && code == 0) {
+        const uint32_t left = count - done, some = tokens ? 1 : left < PACK ? left : PACK;
+        code = tokens ? embed_tokens(m, &texts[done], rows + done * m->dims, &vectors[done], err)
+                      : kiln_embedder_embed(m->embedder, KILN_EMBED_PASSAGE, &texts[done], some,
+                                            rows + done * m->dims, err);
+        done += some;
+        if (kiln_clock_ms() >= until_ms && kiln_meaning_is_searched(m))
+            break;
+    }
+    *ret_done = done;
+    return code;
+}
+
+/* Embeds the texts that were found, or the first of them: then *ret_all is false.  rows:
+ * [EMBED_MAX][dims] of floats, bytes likewise. */
 static int embed(struct kiln_meaning *m, struct kiln_ledger *writer, const struct waiting *w,
-                 float *rows, uint8_t *bytes, struct kiln_error *err)
+                 float *rows, uint8_t *bytes, bool *ret_all, struct kiln_error *err)
 {
     struct kiln_embed_text texts[EMBED_MAX];
     struct kiln_prompt_vector vectors[EMBED_MAX] = {0};
-    uint32_t prompts[EMBED_MAX], count = 0;
+    uint32_t prompts[EMBED_MAX], count = 0, done;
     for (uint32_t i = 0; i < w->count; i++) {
         if (!w->texts[i])
             continue;
         texts[count] = (struct kiln_embed_text){w->texts[i], strlen(w->texts[i])};
         prompts[count++] = w->prompts[i];
     }
-    int code = count == 0 ? 0 : embed_texts(m, texts, count, rows, vectors, err);
-    for (uint32_t i = 0; i < count && code == 0; i++) {
+    int code = embed_texts(m, texts, count, rows, vectors, &done, err);
+    *ret_all = done == count;
+    for (uint32_t i = 0; i < done && code == 0; i++) {
         struct kiln_prompt_vector *v = &vectors[i];
         kiln_catalogue_hash(m->world->catalogue, prompts[i], v->prompt_hash);
         v->row = bytes + i * m->dims;
         kiln_vector_encode(m->coder, rows + i * m->dims, bytes + i * m->dims, &v->scale, v->sketch);
     }
-    if (code == 0 && count > 0)
-        code = store(m, writer, prompts, vectors, count, err);
+    if (code == 0 && done > 0)
+        code = store(m, writer, prompts, vectors, done, err);
     for (uint32_t i = 0; i < count; i++)
         free((void *)(uintptr_t)vectors[i].tokens);
     return code;
 }
 
-/* After a failure. */
+/* Looks at these prompts once more: after a failure, or where a step ended early. */
 static void wait_again(struct kiln_meaning *m, uint32_t from)
 {
     pthread_rwlock_wrlock(&m->lock);
@@ -288,6 +306,7 @@ int kiln_meaning_step(struct kiln_meaning *m, struct kiln_ledger *reader,
                       struct kiln_ledger *writer, bool *ret_more, struct kiln_error *err)
 {
     struct waiting w = {.count = 0};
+    bool all = true;
     *ret_more = false;
     int code = apply_notes(m, reader, err);
     if (code != 0 || !writer)
@@ -302,11 +321,11 @@ int kiln_meaning_step(struct kiln_meaning *m, struct kiln_ledger *reader,
     if (code == 0)
         code = kiln_gallery_prompts_of(reader, w.jobs, w.count, take_prompt, &w, err);
     if (code == 0)
-        code = embed(m, writer, &w, rows, bytes, err);
+        code = embed(m, writer, &w, rows, bytes, &all, err);
     for (uint32_t i = 0; i < w.count; i++)
         free(w.texts[i]);
     free(rows), free(bytes);
-    if (code != 0)
+    if (code != 0 || !all)
         wait_again(m, from);
     *ret_more = code == 0 && m->world->waiting < m->world->prompt_count;
     return code;
