@@ -95,6 +95,18 @@ static void a_rare_word_is_asked_for_at_once(void **state)
     kiln_parts_begin(&window, &index, false, INT64_MAX, 0, 49);
     assert_true(window.whole);
     assert_false(kiln_parts_next(&window, 0, 49, kiln_clock_ms() + 1000));
+    /* Or where that is cheaper than the parts that are needed, and within its limit. */
+    const struct {
+        uint32_t rarest, wanted;
+        bool whole;
+    } cases[] = {
+        {600, 49, true}, {650, 49, false}, {999, 150, true}, {1000, 150, false}, {0, 150, false}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct kiln_gallery_index other = index;
+        other.rarest = cases[i].rarest;
+        kiln_parts_begin(&window, &other, false, INT64_MAX, 0, cases[i].wanted);
+        assert_true(window.whole == cases[i].whole);
+    }
 }
 
 static void the_first_window_is_as_wide_as_the_frequency_says(void **state)
@@ -159,7 +171,7 @@ static void a_window_has_no_frequent_beginnings(void **state)
         {"!('sta':*) & ('red')", "!('sta':*) & ('red')"},
         {"('st':*) & ('sta':*) & ('r')", "('st':*) & ('r')"},
     };
-    struct kiln_gallery_index index = {.rarest = 100, .first = 1, .last = 1000};
+    struct kiln_gallery_index index = {.rarest = 50, .first = 1, .last = 1000};
     struct kiln_error err;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         for (int loose = 0; loose < 2; loose++) {

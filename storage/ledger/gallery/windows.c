@@ -8,9 +8,10 @@
 #include "schemas/clock.h"
 #include "storage/ledger/gallery/document.h"
 
-#define FEW 500        /* pictures: a word that has no more is asked for everywhere at once */
-#define PARTS_MAX 128  /* of a window */
-#define LIST_MAX 50000 /* pictures with the rarest of some words: its list is read in 5 ms */
+#define FEW 500               /* pictures: where no more are left, they are asked for at once */
+#define ROWS_A_PART 75        /* pictures that cost as much as a part, 0.2 ms */
+#define PARTS_MAX 128         /* of a window */
+#define LIST_MAX 50000        /* pictures with the rarest of some words: its list is read in 5 ms */
 #define BEGINNING_MAX "20000" /* pictures with a beginning of words: their lists take 5 ms */
 /* A more frequent one is left out of the query, and each picture compared with it, if another word
  * is so many times rarer, since comparing costs more than reading a list, ... */
@@ -90,8 +91,9 @@ void kiln_parts_begin(struct kiln_parts *window, const struct kiln_gallery_index
         window->farthest = farthest > index->first ? farthest : index->first;
     }
     /* Half as many again as should be enough. */
-    window->whole = index->rarest > 0 && index->rarest <= FEW;
     window->parts = index->rarest ? wanted * 3 / 2 * parts / index->rarest + 1 : 1;
+    window->whole = index->rarest > 0 && index->rarest < KILN_PARTS_WHOLE_HITS &&
+                    index->rarest <= ROWS_A_PART * window->parts;
     window->parts = window->whole ? parts : least(window->parts, PARTS_MAX);
 }
 
