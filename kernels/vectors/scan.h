@@ -35,6 +35,7 @@ void kiln_scan_sketches(const uint64_t *sketches, int64_t count, int words, cons
 
 /* Adds to tally[d] how many of the rows 0, step, 2 step, ... are at distance d; a row counts only
  * if its bit in mask is set (row i is bit i % 64 of word i / 64).  A mask of NULL counts all.
+ * distances: KILN_SKETCH_BITS at most.
  * tally: [KILN_SKETCH_BITS + 1] */
 void kiln_scan_tally(const uint16_t *distances, const uint64_t *mask, int64_t count, int64_t step,
                      uint32_t *tally);

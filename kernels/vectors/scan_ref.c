@@ -114,7 +114,7 @@ KILN_INLINE void compare(const uint64_t *sketches, int64_t count, int words, con
     }
 }
 
-/* Two sizes are constants, which make loops without a branch. */
+/* Sketches, and hashes of half their size, have constants as their size: loops without a branch. */
 KILN_INLINE void compare_all(const uint64_t *sketches, int64_t count, int words,
                              const uint64_t *query, uint16_t *ret)
 {

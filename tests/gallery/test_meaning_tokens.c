@@ -43,12 +43,15 @@ static int stop(void **state)
 
 #define LETTERS 26
 
+static int encode_ms; /* that a text takes at least */
+
 /* A token for each word, whose features say its first letter. */
 static int encode_words(void *arg, const char *text, size_t len, float *features, size_t *ret_count,
                         struct kiln_error *err)
 {
     (void)arg, (void)err;
     *ret_count = 0;
+    nanosleep(&(struct timespec){.tv_nsec = encode_ms * 1000000L}, NULL);
     for (size_t i = 0; i < len && *ret_count < KILN_CAPTION_TOKENS_MAX; i++) {
         if (text[i] < 'a' || text[i] > 'z' || (i > 0 && text[i - 1] != ' '))
             continue;
@@ -165,6 +168,40 @@ static void a_head_says_which_words_count(void **state)
     assert_int_equal(kiln_test_count(rig.stack, "SELECT count(*) FROM gallery_vector"
                                                 " WHERE recipe LIKE 'captions-%'"),
                      2 * 5); /* of two recipes */
+}
+
+/* The next step makes the vectors that this one left; none is made twice or left out. */
+static void a_search_ends_a_long_step(void **state)
+{
+    (void)state;
+    static const struct kiln_gallery_filter slow = {.pool = "slow", .show_unchecked = true};
+    uint32_t pictures, prompts = 0, waiting = 0;
+    bool more = false;
+    open_gallery(slow.pool, NULL);
+    for (int round = 0; round < 5 && waiting == 0; round++) { /* a slow machine may pause longer */
+        for (int i = 0; i < 6; i++) {
+            char prompt[32];
+            snprintf(prompt, sizeof prompt, "slow %d words", round * 6 + i);
+            kiln_test_shown(rig.stack,
+                            &(struct kiln_test_shown){.prompt = prompt, .pool = slow.pool});
+        }
+        encode_ms = 0;
+        kiln_test_ok(kiln_meaning_load(meaning, session, &rig.err), rig.err);
+        (void)search(scratch, "slow", &slow);
+        encode_ms = 60;
+        kiln_test_ok(kiln_meaning_step(meaning, session, rig.ledger, &more, &rig.err), rig.err);
+        kiln_meaning_progress(meaning, &pictures, &prompts, &waiting);
+    }
+    encode_ms = 0;
+    assert_true(more && waiting > 0 && waiting < 6);
+    embed_all();
+    kiln_meaning_progress(meaning, &pictures, &prompts, &waiting);
+    assert_int_equal(waiting, 0);
+    assert_int_equal(kiln_test_count(rig.stack, "SELECT count(DISTINCT v.prompt_hash) FROM image i"
+                                                " JOIN gallery_vector v USING (prompt_hash)"
+                                                " WHERE i.pool = 'slow'"),
+                     prompts);
+    close_gallery();
 }
 
 /* --- a gallery that grows -------------------------------------------------------------------- */
@@ -345,6 +382,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_head_says_which_words_count),
+        cmocka_unit_test(a_search_ends_a_long_step),
         cmocka_unit_test(tokens_of_all_prompts_are_read_from_the_ledger),
         cmocka_unit_test(tokens_are_those_of_the_prompt_wherever_its_row_is),
         cmocka_unit_test(a_list_whose_tokens_come_late_has_its_words),

@@ -55,7 +55,7 @@ scheduler/cache:            schemas/ storage/
 scheduler:                  schemas/ storage/ scheduler/policy scheduler/intake scheduler/cache scheduler/embedding
 scheduler:                  pipeline/embed/
 
-scheduler/gallery/alike:    schemas/ storage/ scheduler/policy scheduler/gallery/background.h
+scheduler/gallery/alike:    schemas/ storage/ kernels/vectors scheduler/policy scheduler/gallery/background.h
 scheduler/gallery/meaning:  schemas/ storage/ pipeline/embed/ kernels/vectors scheduler/policy scheduler/sim
 
 scheduler/cli/core:         schemas/ storage/

@@ -12,8 +12,8 @@
 struct kiln_bench_commits;
 
 /* Inserts `count` jobs into the pool of the settings and assigns them.  KILN_EXISTS: a scheduler
- * leads the pool, and would take the jobs.  Their prompts are these with a number each; lent for
- * this call. */
+ * leads the pool, and would take the jobs.  Their prompts are these, each with a number and the
+ * batch; lent for this call. */
 int kiln_bench_commits_new(const struct kiln_config *config, char *const *prompts,
                            uint32_t prompt_count, uint32_t count, struct kiln_bench_commits **ret,
                            struct kiln_error *err) KILN_MUST_CHECK;

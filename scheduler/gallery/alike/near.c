@@ -172,24 +172,22 @@ static uint32_t insert(struct kiln_near_hit *hits, uint32_t count, uint32_t most
     return count < most ? count + 1 : count;
 }
 
-/* Backwards: later rows are newer pictures mostly, and of those that are as near the newest come
- * first, so that most find their place behind all others. */
+/* In the order of the rows: a gallery takes its pictures from the newest to the oldest, so of many
+ * with the same hash each later one finds its place behind all others. */
 static uint32_t scan(const struct kiln_near *near, const uint64_t wanted[WORDS], uint64_t own,
                      struct kiln_near_hit *ret, uint32_t most)
 {
     uint16_t distances[BLOCK];
     uint32_t picked[BLOCK], count = 0;
-    for (uint32_t end = near->rows, begin; end > 0; end = begin) {
-        begin = (end - 1) / BLOCK * BLOCK;
-        const uint64_t *words = near->hashes[begin].words;
-        kiln_scan_sketches(words, end - begin, WORDS, wanted, distances);
-        int64_t found =
-            kiln_scan_below(distances, NULL, end - begin, KILN_PDQ_NEAR + 1, 0, picked, BLOCK);
-        while (found-- > 0) {
-            const uint64_t job = near->jobs[begin + picked[found]];
+    for (uint32_t begin = 0; begin < near->rows; begin += BLOCK) {
+        const uint32_t rows = near->rows - begin < BLOCK ? near->rows - begin : BLOCK;
+        kiln_scan_sketches(near->hashes[begin].words, rows, WORDS, wanted, distances);
+        const int64_t found =
+            kiln_scan_below(distances, NULL, rows, KILN_PDQ_NEAR + 1, 0, picked, BLOCK);
+        for (int64_t i = 0; i < found; i++) {
+            const uint64_t job = near->jobs[begin + picked[i]];
             if (job != 0 && job != own)
-                count =
-                    insert(ret, count, most, (struct kiln_near_hit){job, distances[picked[found]]});
+                count = insert(ret, count, most, (struct kiln_near_hit){job, distances[picked[i]]});
         }
     }
     return count;

@@ -1,7 +1,8 @@
 /* near.h - hashes of the pool's pictures in memory, and which of them are near one.
  *
- * A look-up compares with every hash, 32 bytes each.  Pictures too flat for their hash to mean much are not kept.  At 1,000,000 pictures: 32 MB of
- * hashes, 8 MB of job numbers, and a table by job of 20 MB.
+ * A look-up compares with every hash, 32 bytes each.  Pictures too flat for their hash to mean much
+ * are not kept.  At 1,000,000 pictures: 32 MB of hashes, 8 MB of job numbers, and a table by job of
+ * 20 MB.
  *
  * One thread changes it while others look up: every call takes a lock.
  */

@@ -11,7 +11,7 @@
 
 #define EMBED_MAX 64 /* prompts of one step */
 #define PACK 8       /* of them go through a model together; where it has tokens, one by one */
-#define STEP_MS 100  /* of embedding; a search that comes ends a step that was longer */
+#define STEP_MS 100  /* of embedding, from which on a step ends while there are searches */
 #define LATELY_MS 1000
 
 _Static_assert(KILN_PROMPT_SKETCH_WORDS == KILN_SKETCH_WORDS, "the ledger keeps whole sketches");
@@ -242,7 +242,8 @@ static int embed_tokens(struct kiln_meaning *m, const struct kiln_embed_text *te
     return code;
 }
 
-/* Embeds the first of these texts, *ret_done of them, or all: until somebody searches. */
+/* Embeds the texts in order, *ret_done of them: all, unless there are searches and it takes longer
+ * than STEP_MS. */
 static int embed_texts(struct kiln_meaning *m, const struct kiln_embed_text *texts, uint32_t count,
                        float *rows, struct kiln_prompt_vector *vectors, uint32_t *ret_done,
                        struct kiln_error *err)

@@ -41,8 +41,9 @@ int kiln_meaning_load(struct kiln_meaning *meaning, struct kiln_ledger *session,
 /* A kiln_each_change (arg: the meaning).  KILN_FULL: a step is due first; the follower reports the
  * change again. */
 int kiln_meaning_note(void *arg, uint64_t job, bool gone, struct kiln_error *err) KILN_MUST_CHECK;
-/* Applies what was noted, then embeds some prompts, fewer while there are searches, and stores
- * their vectors.  writer NULL: no vectors are made.  *ret_more: there are more. */
+/* Applies what was noted, takes the vectors of new prompts that the ledger has, and embeds others,
+ * fewer while there are searches, and stores their vectors.  writer NULL: no vectors are made.
+ * *ret_more: there are more. */
 int kiln_meaning_step(struct kiln_meaning *meaning, struct kiln_ledger *reader,
                       struct kiln_ledger *writer, bool *ret_more,
                       struct kiln_error *err) KILN_MUST_CHECK;

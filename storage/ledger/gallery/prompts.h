@@ -68,7 +68,7 @@ struct kiln_prompt_row { /* a row of gallery_vector */
     char prompt_hash[65];
     kiln_row_address address;
 };
-/* Those of these prompts that there are; where they are is not asked. */
+/* Likewise those of these prompts that there are; prompts[i].address is not read. */
 int kiln_gallery_vectors_of(struct kiln_ledger *session, const char *recipe, size_t dims,
                             const struct kiln_prompt_row *prompts, size_t count,
                             kiln_each_prompt_vector *each, void *arg,

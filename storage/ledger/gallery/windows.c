@@ -8,17 +8,18 @@
 #include "schemas/clock.h"
 #include "storage/ledger/gallery/document.h"
 
-#define FEW 500               /* pictures: where no more are left, they are asked for at once */
-#define ROWS_A_PART 75        /* pictures that cost as much as a part, 0.2 ms */
-#define PARTS_MAX 128         /* of a window */
-#define LIST_MAX 50000        /* pictures with the rarest of some words: its list is read in 5 ms */
-#define BEGINNING_MAX "20000" /* pictures with a beginning of words: their lists take 5 ms */
-/* A more frequent one is left out of the query, and each picture compared with it, if another word
- * is so many times rarer, since comparing costs more than reading a list, ... */
+#define FEW 500        /* pictures: where about so many are left, they are one window */
+#define ROWS_A_PART 75 /* pictures of a rare word that cost as much as a part, 0.2 ms */
+#define PARTS_MAX 128  /* of a window */
+#define LIST_MAX 50000 /* pictures with the rarest of some words: its list is read in 5 ms */
+/* Pictures with a beginning of words, from which on it may be left out of the query, so that each
+ * picture is compared with it: their lists take 5 ms. */
+#define BEGINNING_MAX "20000"
+/* It is if another word has so many times fewer pictures: to compare one costs as much as four or
+ * more in a list. */
 #define RARER "4"
-/* ... or if a page is found before its lists are read: of n of all the N pictures, 150 are among
- * 150 N / n, and a row of a list costs a tenth of comparing one. */
-#define SOON "1500"
+/* Or if so many have it: their lists take 20 ms, which is all of a search's time. */
+#define LONG_MIN "75000"
 /* Whether gallery_word has the word w.m[1] if any picture has it (documents.c). */
 #define COUNTED "(m[1] !~ '[0-9]' OR m[1] ~ '^[a-z]:') AND length(m[1]) <= 40"
 
@@ -33,23 +34,21 @@ int kiln_gallery_look(struct kiln_ledger *session, const struct kiln_gallery_que
         "SELECT coalesce((SELECT bool_and(rebuilt IS NULL AND version = $2::integer)"
         "  FROM gallery_state), false), count(m),"
         " CASE WHEN count(m) FILTER (WHERE NOT w.frequent) > 0"
-        "  AND (min(n) FILTER (WHERE w.frequent) * min(n) FILTER (WHERE w.frequent)"
-        "    > " SOON " * max(g.pictures) OR " RARER
+        "  AND (min(n) FILTER (WHERE w.frequent) >= " LONG_MIN " OR " RARER
         "   * min(n) FILTER (WHERE NOT w.frequent AND (m[2] <> '' OR " COUNTED "))"
         "    <= min(n) FILTER (WHERE w.frequent))"
         "  THEN string_agg('(''' || m[1] || ''':*)', ' ') FILTER (WHERE w.frequent) ELSE '' END,"
-        " max(g.pictures), coalesce(min(n), 0),"
+        " (SELECT greatest(reltuples, 0)::bigint FROM pg_class"
+        "  WHERE oid = 'gallery_text'::regclass), coalesce(min(n), 0),"
         " (SELECT coalesce(min(job_id), 0) FROM gallery_text),"
         " (SELECT coalesce(max(job_id), 0) FROM gallery_text)"
-        " FROM (SELECT greatest(reltuples, 0)::bigint AS pictures FROM pg_class"
-        "  WHERE oid = 'gallery_text'::regclass) g LEFT JOIN"
-        " (SELECT m, n, (m[2] <> '') IS TRUE AND n > " BEGINNING_MAX " AS frequent"
+        " FROM (SELECT m, n, (m[2] <> '') IS TRUE AND n > " BEGINNING_MAX " AS frequent"
         "  FROM (SELECT m, coalesce(CASE WHEN m[2] IS NULL"
         "  THEN (SELECT pictures FROM gallery_word WHERE word = m[1])"
         "  ELSE (SELECT sum(pictures) FROM gallery_word WHERE word >= m[1]"
         "   AND word < m[1] || chr(1114109)) END, 0)::bigint AS n"
         "  FROM regexp_matches(regexp_replace($1::text, '!\\([^)]*\\)', '', 'g'),"
-        "   '''([^'']*)''(:\\*)?', 'g') m OFFSET 0) w) w ON true"};
+        "   '''([^'']*)''(:\\*)?', 'g') m OFFSET 0) w) w"};
     struct kiln_params params = {0};
     KILN_BIND(&params, (const char *)question->lexemes, KILN_DOCUMENT_VERSION);
     int rc = kiln_ledger_ask(session, &ask, &params,
