@@ -68,6 +68,15 @@ with Browser() as browser:
         page.open(f"{INDEX}#j{EVIL}")
         check(looks.notices(page, "export-picture", 390, 844, True, css), f"a broken page looks right: {css}")
 
+    # --- painted before its script has come: what is below the list does not move
+    text = INDEX_FILE.read_text(encoding="utf-8")
+    script = text.index("<script>", text.index("<footer"))
+    (DIR / "early.html").write_text(text[:script] + f"<!-- {'x' * 99} -->\n" * 60000 + text[script:], encoding="utf-8")
+    page = browser.page(390, 844)
+    page("Emulation.setCPUThrottlingRate", rate=4)
+    page.open((DIR / "early.html").as_uri())
+    audit.stays(page, "export, painted early")
+
     # --- a list: names are prompts, a failed job says why, markup stays text, a white picture has an edge
     page = browser.page(1280, 900)
     page.open(INDEX)

@@ -23,14 +23,15 @@
 struct days {
     struct kiln_gallery_day at[DAYS_MAX];
     int count;
-    bool older; /* there are days before these */
-    uint64_t most;
+    bool older;              /* there are days before these */
+    uint64_t most, pictures; /* of one of them; of all days that were counted */
 };
 
 static int note_day(void *arg, const struct kiln_gallery_day *day, struct kiln_error *err)
 {
     struct days *days = arg;
     (void)err;
+    days->pictures += day->pictures;
     days->older = days->count == DAYS_MAX;
     if (days->older)
         return 0;
@@ -89,16 +90,17 @@ static void add_days(const struct kiln_gallery_ask *ask, const struct days *days
 
 /* --- around the grid -------------------------------------------------------------------------- */
 
+/* on_days: pictures that were counted by days; so many need no other count. */
 static int add_count(struct kiln_web_visit *visit, const struct kiln_gallery_ask *ask,
-                     struct kiln_error *err)
+                     uint64_t on_days, struct kiln_error *err)
 {
     struct kiln_text *out = &visit->reply.body;
     struct kiln_gallery_query query = ask->query;
-    uint32_t count = 0;
-    bool more = false;
+    uint32_t count = KILN_GALLERY_COUNT_MAX;
+    bool more = on_days > KILN_GALLERY_COUNT_MAX;
     query.budget_ms = ASIDE_MS;
     query.order = KILN_GALLERY_NEWEST, query.cursor = NULL;
-    int rc = kiln_gallery_count(visit->session, &query, &count, &more, err);
+    int rc = more ? 0 : kiln_gallery_count(visit->session, &query, &count, &more, err);
     if (rc)
         return rc;
     const bool one = count == 1 && !more;
@@ -315,7 +317,10 @@ static int add_top(struct kiln_web_visit *visit, const struct kiln_gallery_ask *
     query.budget_ms = ASIDE_MS;
     if (!days)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for the page");
-    int rc = add_count(visit, ask, err);
+    int rc = kiln_gallery_days(visit->session, &query, note_day, days, &back_to, err);
+    days->older = days->older || back_to > 0;
+    if (rc == 0)
+        rc = add_count(visit, ask, days->pictures, err);
     add_ways(ask, out);
     kiln_text_puts(out, "</div>");
     if (rc == 0 && ask->query.filter.batch)
@@ -324,9 +329,6 @@ static int add_top(struct kiln_web_visit *visit, const struct kiln_gallery_ask *
     if (rc == 0)
         kiln_gallery_add_names(visit);
     kiln_gallery_ask_form(ask, kiln_gallery_app(visit), out); /* the days go beside it */
-    if (rc == 0)
-        rc = kiln_gallery_days(visit->session, &query, note_day, days, &back_to, err);
-    days->older = days->older || back_to > 0;
     if (rc == 0)
         add_days(ask, days, out);
     free(days);
