@@ -279,4 +279,8 @@ with Browser() as browser:
     root = page("DOM.getDocument", depth=1)["root"]["nodeId"]
     count = len(page("DOM.querySelectorAll", nodeId=root, selector="noscript .tile a img")["nodeIds"])
     check(count == len(jobs) - 1, f"{count} pictures without scripts")
+    page("CSS.enable")
+    foot = page("DOM.querySelector", nodeId=root, selector=".foot")["nodeId"]
+    style = {each["name"]: each["value"] for each in page("CSS.getComputedStyleForNode", nodeId=foot)["computedStyle"]}
+    check(style["visibility"] == "visible", "no foot without scripts")
 finish("an exported page")

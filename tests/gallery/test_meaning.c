@@ -97,8 +97,8 @@ static struct kiln_meaning_found search_in(struct kiln_meaning *m, struct kiln_m
                                            const char *text)
 {
     struct kiln_meaning_found found;
-    kiln_test_ok(kiln_meaning_search(m, s, session, filter, text, MOST, hits, &found, &rig.err),
-                 rig.err);
+    kiln_test_ok(
+        kiln_meaning_search(m, s, session, filter, text, MOST, hits, &found, &rig.err), rig.err);
     for (uint32_t i = 1; i < found.count; i++)
         assert_true(hits[i].score <= hits[i - 1].score);
     return found;
@@ -112,9 +112,9 @@ static struct kiln_meaning_found search(const char *text, const struct kiln_gall
 static struct kiln_meaning_found search_like(uint64_t job)
 {
     struct kiln_meaning_found found;
-    kiln_test_ok(
-        kiln_meaning_similar(meaning, scratch, session, &all, job, MOST, hits, &found, &rig.err),
-        rig.err);
+    kiln_test_ok(kiln_meaning_similar(meaning, scratch, session, &all, job, MOST, hits, &found,
+                                      &rig.err),
+                 rig.err);
     return found;
 }
 

@@ -12,13 +12,14 @@
 #define ROWS_A_PART 75 /* pictures of a rare word that cost as much as a part, 0.2 ms */
 #define PARTS_MAX 128  /* of a window */
 #define LIST_MAX 50000 /* pictures with the rarest of some words: its list is read in 5 ms */
-/* Pictures with a beginning of words, from which on it may be left out of the query, so that each
- * picture is compared with it: their lists take 5 ms. */
+/* A beginning of words that more pictures have may be left out of the query; each picture found is
+ * then compared with it.  GIN reads lists of so many pictures in 5 ms. */
 #define BEGINNING_MAX "20000"
-/* It is if another word has so many times fewer pictures: to compare one costs as much as four or
- * more in a list. */
+/* A beginning is left out if another word has so many times fewer pictures: comparing a picture
+ * costs as much as reading four or more in a list. */
 #define RARER "4"
-/* Or if so many have it: their lists take 20 ms, which is all of a search's time. */
+/* A beginning is left out beside any other word if so many pictures have it: their lists take 20 ms,
+ * which is all of a search's time. */
 #define LONG_MIN "75000"
 /* Whether gallery_word has the word w.m[1] if any picture has it (documents.c). */
 #define COUNTED "(m[1] !~ '[0-9]' OR m[1] ~ '^[a-z]:') AND length(m[1]) <= 40"

@@ -9,18 +9,17 @@
  * The first window is as wide as the frequency of the rarest word says, or has all pictures where
  * that is cheaper; the next ones are as wide as the hits so far and the time that is left say.
  *
- * Words that are seldom together need many windows, and each costs GIN 0.2 ms for a part, or 1.2 ms
- * where they are frequent.
- * All lists of such words from end to end cost it less than a few windows (RESULTS.md), so once
- * the hits so far say that few are left, the rest of the jobs is one window, if the caller allows
- * it.  Its statement must end after some number of hits, for a page KILN_PARTS_WHOLE_HITS: there
- * may be more of them after all.  What it then has is any part of them.
+ * Words that are seldom together need many windows, and each part costs GIN 0.2 ms, or 1.2 ms for
+ * frequent words.  All lists of such words from end to end cost it less than a few windows
+ * (RESULTS.md), so once the hits so far say that few are left, the rest of the jobs is one window,
+ * if the caller allows it.  Its statement must end after some number of hits, for a page
+ * KILN_PARTS_WHOLE_HITS: there may be more of them after all.  What it then has is any part of them.
  *
  * The last word that somebody types is the beginning of a word (`'red':*`).  GIN reads the lists of
  * all words with it, for each window: 35 ms where 300,000 pictures have such a word.  If more than
- * 20,000 have it and another word is much rarer, or 75,000 whatever the others are, GIN is asked
- * without the beginning, and each picture found is compared with the whole query.  Beginnings of
- * rare words stay.
+ * 20,000 have it and another word is much rarer, or 75,000 have it beside any other word, GIN is
+ * asked without the beginning, and each picture found is compared with the whole query.  Beginnings
+ * of rare words stay.
  */
 #ifndef KILN_GALLERY_WINDOWS_H
 #define KILN_GALLERY_WINDOWS_H
