@@ -1,12 +1,13 @@
 #!/bin/bash
-# gpu_bundle.sh DIR [fleet|cpu] - packs the built programs, the GPU tests and the libraries that a machine
+# gpu_bundle.sh DIR [fleet|gallery|cpu] - packs the built programs, the GPU tests and the libraries that a machine
 # with a GPU and PyTorch's LibTorch may lack, so that `sh DIR/run.sh`, in a checkout there, proves the
 # engine without installing anything.  Neither glibc nor LibTorch nor CUDA are packed.
 # With "fleet": the scheduler and the servers instead of the tests, for the step `fleet` of run.sh.
+# With "gallery": the same and the gallery, for the step `gallery`; needs no CUDA here.
 # With "cpu": only the engine on the CPU, for the step `cpu`; needs no CUDA here.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-target=${1:?usage: scripts/gpu_bundle.sh DIR [fleet|cpu]}
+target=${1:?usage: scripts/gpu_bundle.sh DIR [fleet|gallery|cpu]}
 what=${2:-tests}
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
@@ -15,6 +16,8 @@ programs=("$build/kiln" "$build/kiln-worker" "$build/kiln-bench")
 tests=() libraries=("$build"/lib{diffusionz,kiln_bench,kiln_cuda}.so)
 if [ "$what" = fleet ]; then
     programs+=("$build/kiln-scheduler")
+elif [ "$what" = gallery ]; then
+    programs+=("$build"/kiln-{scheduler,gallery}) libraries=("$build"/lib{diffusionz,kiln_bench}.so)
 elif [ "$what" = cpu ]; then
     programs=("$build/kiln-worker") libraries=("$build/libdiffusionz.so")
 else
@@ -26,7 +29,7 @@ there="$there|^lib(torch|c10|cuda|cupti|cublas|cudnn|cusparse|cufft|cufile|curan
 mkdir -p "$dir/bin" "$dir/lib"
 cp "${programs[@]}" "${tests[@]}" "$dir/bin/"
 cp "${libraries[@]}" "$dir/lib/"
-[ "$what" != fleet ] || scripts/gpu_servers.sh "$dir"
+[[ $what != fleet && $what != gallery ]] || scripts/gpu_servers.sh "$dir"
 # `libfoo.so.1 => /path/libfoo.so.1 (0x...)`, once each, what they need themselves included.
 ldd "${programs[@]}" "${tests[@]}" "${libraries[@]}" | awk '$2 == "=>" && $3 ~ /^\// {print $1, $3}' |
     sort -u | while read -r name path; do

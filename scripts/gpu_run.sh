@@ -5,6 +5,8 @@
 # A bundle of kind "fleet" has the step fleet alone: a queue through every GPU, FLEET="--devices 1,2" for
 # how many, FLEET_FULL="--jobs 24" of the full-size model.  With STEPS=stream it is the bench of stored
 # latents on a stream of jobs instead, STREAM="--points exact" its options, $OUT/stream.tar.gz its records.
+# A bundle of kind "gallery" has the step gallery alone: a gallery of a million pictures, measured on two
+# of this host's processors (bench/gallery_million.sh and its variables; ROOM, a folder with 12 GB).
 # A bundle of kind "cpu" has the step cpu alone: the sketch model on this host's processors beside
 # diffusers, with 2, 8 and 16 threads, as a Markdown table within 8 minutes; CPU="--repeat 2" are options.
 # STEPS="kernels bench" runs these alone; without STEPS all but load-full, peer, check and cpu.
@@ -16,7 +18,7 @@ usual="kernels kernel-bench ops ops-bench load parity image text image-bench eng
 render quality errors sketch-bench bench memory small-card sanitize"
 steps=" ${STEPS:-$usual} "
 for name in $steps; do
-    case " $usual load-full peer check fleet stream cpu " in
+    case " $usual load-full peer check fleet stream gallery cpu " in
     *" $name "*) ;;
     *) echo "there is no step $name" >&2 && exit 64 ;;
     esac
@@ -39,6 +41,7 @@ export KILN_SOURCE="$root"
 failed=0
 [ ! -e "$here/bin/kiln-scheduler" ] || [ "${STEPS:-}" = stream ] || steps=" fleet "
 [ -e "$here/lib/libkiln_cuda.so" ] || steps=" cpu "
+[ ! -e "$here/bin/kiln-gallery" ] || steps=" gallery "
 
 # The full-size model; its folder is copied, since the tokenizer in it is a link.
 config=$here/z-image-turbo
@@ -230,7 +233,7 @@ if wants cpu; then
         --sizes 256,512,768 --repeat 4 --threads all --alone --budget-s 300 ${CPU:-}
     sed 's/^/    /' "$out/step"
 fi
-if wants fleet || wants stream; then
+if wants fleet || wants stream || wants gallery; then
     PATH=$here/bin:$PATH
     if [ ! -e /usr/share/zoneinfo/UTC ]; then # Postgres asks for it, and nothing else
         mkdir -p /usr/share/zoneinfo && cp "$here/zoneinfo/UTC" /usr/share/zoneinfo/
@@ -243,6 +246,11 @@ if wants stream; then
         ${STREAM:---points exact --workers 8 --batch 8}
     sed 's/^/    /' "$out/step"
     tar -C "$here" -czf "$out/stream.tar.gz" stream
+fi
+if wants gallery; then
+    KILN=$here/bin/kiln PYTHON=$python step "a gallery of a million" 1500 \
+        "$root/scripts/bench/gallery_million.sh" "${ROOM:-$here}/gallery"
+    sed 's/^/    /' "$out/step"
 fi
 if wants fleet; then
     # Where the system says that the GPUs are, and what the workers make of it.

@@ -17,14 +17,17 @@ bin=$dir/usr/lib/postgresql/$version/bin lib=$dir/usr/lib/postgresql/$version/li
 share=$dir/usr/share/postgresql/$version
 mkdir -p "$bin" "$lib" "$share" "$dir/lib" "$dir/bin" "$dir/zoneinfo"
 cp "$postgres/postgres" "$bin/"
-cp "$(dirname "$postgres")/lib/plpgsql.so" "$lib/"
+cp "$(dirname "$postgres")"/lib/{plpgsql,pg_prewarm}.so "$lib/"
 cp -r "/usr/share/postgresql/$version"/{timezonesets,postgresql.conf.sample} "$share/"
+mkdir "$share/extension"
+cp "/usr/share/postgresql/$version/extension"/pg_prewarm* "$share/extension/"
+cp "$postgres/psql" "$dir/bin/"
 cp "$(readlink -f "$redis")" "$dir/bin/redis-server"
 # Postgres of Debian reads the system's time zones; UTC is the one it cannot do without.
 cp "$(readlink -f /usr/share/zoneinfo/Etc/UTC)" "$dir/zoneinfo/UTC"
 
 there='^(ld-linux|linux-vdso|lib(c|m|dl|rt|pthread|resolv|util|stdc\+\+|gcc_s)\.so)'
-ldd "$bin/postgres" "$dir/bin/redis-server" "$lib"/*.so | awk '$2 == "=>" && $3 ~ /^\// {print $1, $3}' |
+ldd "$bin/postgres" "$dir"/bin/{redis-server,psql} "$lib"/*.so | awk '$2 == "=>" && $3 ~ /^\// {print $1, $3}' |
     sort -u | while read -r name path; do
     [[ $name =~ $there || -e $dir/lib/$name ]] || cp -L "$path" "$dir/lib/$name"
 done
@@ -36,7 +39,7 @@ for icu in $(ldd "$bin/postgres" | awk '$1 ~ /^libicu/ {print $1}'); do
         "${CC:-gcc}" -x c -O1 -shared -fPIC -Wl,-soname,"$icu" -o "$dir/lib/$icu" -
 done
 chmod -R u+w "$dir"
-strip --strip-unneeded "$bin"/* "$lib"/*.so "$dir"/lib/* "$dir/bin/redis-server"
+strip --strip-unneeded "$bin"/* "$lib"/*.so "$dir"/lib/* "$dir"/bin/{redis-server,psql}
 
 # As root initdb refuses to run.
 made=$bin/data

@@ -229,6 +229,7 @@ int kiln_bench_verb(struct kiln_cli *cli, const struct kiln_args *args)
     if (mode && (!kiln_mode_parse(mode, &bench.mode) || kiln_mode_starts(&bench.mode)))
         return kiln_usage(cli, "--mode %s: expected coarse=auto or steps such as coarse=4+2", mode);
     bench.embedder = kiln_arg(args, "embedder");
+    bench.apart = kiln_arg(args, "apart") != NULL;
     bench.set = kiln_arg(args, "set-dir");
     bench.fit = kiln_arg(args, "fit");
     bench.wrong = kiln_arg(args, "wrong");

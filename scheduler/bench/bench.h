@@ -23,6 +23,7 @@ struct kiln_bench {
     long step_ms;                        /* --step-ms */
     const char *devices, *sizes, *loras; /* lists of the fleet's bench */
     const char *embedder;                /* --embedder; NULL: not given */
+    bool apart;                          /* --apart */
     long repeats, rewordings;            /* of teleport-stream, in percent, */
     struct kiln_mode mode;               /* and the mode of its jobs, coarse first or exact */
     const char *set, *fit, *wrong; /* of routing: --set-dir, --fit, --wrong; NULL: not given */

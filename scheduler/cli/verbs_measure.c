@@ -16,6 +16,9 @@ static const struct kiln_option bench_options[] = {
     {"embedder", "DIR",
      "embed, routing: a text embedder, such as all-MiniLM-L6-v2 or potion-base-8M; routing: or "
      "builtin, the text encoder of the model"},
+    {"apart", NULL,
+     "gallery-load: browsers and workers on other processors than those that the bench starts on "
+     "(taskset), which the gallery keeps"},
     {"repeats", "PERCENT", "teleport-stream: jobs that repeat an earlier prompt (30)"},
     {"rewordings", "PERCENT", "teleport-stream: jobs that reword one (15)"},
     {"mode", "MODE", "teleport-stream: how its jobs are rendered, such as coarse=4+2 (exact)"},

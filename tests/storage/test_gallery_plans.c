@@ -240,6 +240,8 @@ static void every_question_finds_its_index(void **state)
     expect(log, "WITH slice AS MATERIALIZED", "safety_verdict_job", "Seq Scan on safety_verdict");
     expect(log, "(SELECT job_id FROM image  WHERE job_id < $18::bigint",
            "Backward using image_pkey", "Seq Scan on image");
+    expect(log, "(SELECT job_id FROM image  WHERE job_id < $18::bigint", "using image_pkey",
+           "Sort Key");
     expect(log, "(SELECT job_id FROM image  WHERE job_id > $18::bigint", "using image_pkey",
            "Seq Scan on image");
     expect(log, "(SELECT job_id FROM gallery_text  WHERE job_id < $18",

@@ -13,9 +13,15 @@
  *      not for a model's own encoder, which would need hours for a million prompts
  *
  * A file beside the commits shows what the disk does (disk.h).
+ *
+ * With --apart the threads that stand for browsers and workers, which in a fleet are on other
+ * machines, leave the processors that the bench was started on to the gallery.  Postgres is not
+ * started here: `taskset -c 0,1 kiln up` puts it there too.
  */
+#include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -121,6 +127,25 @@ static int launch(struct load *load, const char *url_file, struct kiln_error *er
                                        .own_session = true,
                                        .dies_with_us = true};
     return kiln_launch(&wanted, &load->gallery, err);
+}
+
+/* This thread, and those that it starts from here on. */
+static int leave_processors(const struct kiln_bench *bench, struct kiln_error *err)
+{
+    cpu_set_t here, elsewhere;
+    if (!bench->apart)
+        return 0;
+    CPU_ZERO(&elsewhere);
+    int rc = sched_getaffinity(0, sizeof here, &here);
+    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
+        if (!CPU_ISSET(cpu, &here))
+            CPU_SET(cpu, &elsewhere);
+    if (rc == 0 && sched_setaffinity(0, sizeof elsewhere, &elsewhere) == 0)
+        return 0;
+    return kiln_fail(err, KILN_BAD_INPUT,
+                     "--apart: no other processor can be used (%s); start the bench on some of "
+                     "them, as in `taskset -c 0,1 kiln bench gallery-load`",
+                     strerror(errno));
 }
 
 static void stop_gallery(struct load *load)
@@ -388,6 +413,7 @@ static int measure(struct load *load, struct kiln_ledger *session, struct kiln_e
                                      commits, &load->commits, err);
     rc = rc ? rc : kiln_bench_disk_new(load->bench->dir, &load->disk, err);
     rc = rc ? rc : start_gallery(load, err);
+    rc = rc ? rc : leave_processors(load->bench, err);
     kiln_say(cli, "commits while the gallery is stopped, beside it, beside everything: %.0f s each",
              load->seconds);
     rc = rc ? rc : warm_up(load, err);
