@@ -1,10 +1,10 @@
 /* scan.h - one query against many stored vectors: products of 8-bit rows, and distances of
- * sketches.
+ * sketches and of other bits.
  *
  * A stored row is the vector in 8 bits, x + 128 as an unsigned byte, so that bytes of both signs
- * can be multiplied with one instruction; the query is signed bytes.  A sketch is KILN_SKETCH_BITS
- * signs of projections of the vector: the share of signs that differ grows with the angle between
- * two vectors (Charikar, "Similarity estimation techniques from rounding algorithms", STOC 2002).
+ * can be multiplied with one instruction; the query is signed bytes.  A sketch is one sign for each
+ * direction (sketch.h says which); the query keeps four bits of each, as four sketches with the
+ * weights 1, 2, 4, 8 (after Gao and Long, "RaBitQ", SIGMOD 2024).
  *
  * All results are integers, so every processor gives the same ones.  scan_ref.c is the definition
  * and, compiled for several instruction sets, the fast form; there is no CUDA kernel.
@@ -14,8 +14,10 @@
 
 #include "kernels/floats.h"
 
-#define KILN_SKETCH_BITS 512
-#define KILN_SKETCH_WORDS (KILN_SKETCH_BITS / 64)
+#define KILN_SKETCH_WORDS_MAX 8
+#define KILN_SKETCH_BLOCK 8  /* sketches side by side */
+#define KILN_SKETCH_PLANES 4 /* sketches of a query */
+#define KILN_DISTANCE_MAX (64 * KILN_SKETCH_WORDS_MAX * ((1 << KILN_SKETCH_PLANES) - 1))
 #define KILN_SCAN_DIMS_MAX 4096 /* so that a sum of products fits 32 bits */
 
 /* ret[i] = sum over d of (rows[i][d] - 128) x query[d], for the `count` rows at `rows`.
@@ -27,16 +29,22 @@ void kiln_scan_rows(const uint8_t *rows, int64_t count, int64_t dims, const int8
 void kiln_scan_picked(const uint8_t *rows, const uint32_t *picked, int64_t count, int64_t dims,
                       const int8_t *query, int32_t *ret);
 
-/* ret[i] = number of bits in which sketch i and the query's differ, 0 .. 64 x words.
- * sketches: [count][words]; words is KILN_SKETCH_WORDS, or another number for bits that are no
- * sketches, such as hashes of pictures. */
-void kiln_scan_sketches(const uint64_t *sketches, int64_t count, int words, const uint64_t *query,
+/* ret[i] = sum over planes p of 2^p x the number of bits in which sketch i and planes[p] differ, 0
+ * .. KILN_DISTANCE_MAX.  Sketches lie in blocks of KILN_SKETCH_BLOCK: word w of sketch i is
+ * sketches[(i / 8 * words + w) * 8 + i % 8].  The last block may have room for more than `count`.
+ * planes: [KILN_SKETCH_PLANES][words]; words is KILN_SKETCH_WORDS_MAX at most. */
+void kiln_scan_sketches(const uint64_t *sketches, int64_t count, int words, const uint64_t *planes,
                         uint16_t *ret);
+
+/* ret[i] = number of bits in which hash i and the query differ, 0 .. 64 x words.
+ * hashes: [count][words] */
+void kiln_scan_hashes(const uint64_t *hashes, int64_t count, int words, const uint64_t *query,
+                      uint16_t *ret);
 
 /* Adds to tally[d] how many of the rows 0, step, 2 step, ... are at distance d; a row counts only
  * if its bit in mask is set (row i is bit i % 64 of word i / 64).  A mask of NULL counts all.
- * distances: KILN_SKETCH_BITS at most.
- * tally: [KILN_SKETCH_BITS + 1] */
+ * distances: KILN_DISTANCE_MAX at most.
+ * tally: [KILN_DISTANCE_MAX + 1] */
 void kiln_scan_tally(const uint16_t *distances, const uint64_t *mask, int64_t count, int64_t step,
                      uint32_t *tally);
 

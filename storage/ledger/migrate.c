@@ -37,7 +37,7 @@ static const bool gentle[] = {
     [4] = true,  [5] = true,  [6] = true,  [7] = true,  [8] = true,  [9] = true,  [10] = true,
     [11] = true, [12] = true, [14] = true, [17] = true, [19] = true, [21] = true, [22] = true,
     [24] = true, [25] = true, [26] = true, [29] = true, [30] = true, [31] = true, [32] = true,
-    [33] = true, [35] = true, [37] = true, [38] = true, [40] = true, [42] = true};
+    [33] = true, [35] = true, [37] = true, [38] = true, [40] = true, [42] = true, [43] = true};
 
 /* Leading digits of "0001_ledger.sql". */
 static int version_of(const struct kiln_embedded *file)

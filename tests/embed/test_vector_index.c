@@ -11,6 +11,7 @@
 
 #include "pipeline/embed/index/code.h"
 #include "pipeline/embed/index/index.h"
+#include "pipeline/embed/index/sketch.h"
 #include "tests/support/random.h"
 
 #define DIMS 48
@@ -18,7 +19,6 @@
 #define CENTRES 400
 
 struct world {
-    struct kiln_vector_coder *coder;
     struct kiln_vector_index *index;
     struct kiln_vector_search *search;
     struct kiln_error err;
@@ -55,11 +55,10 @@ static void make_vector(struct test_random *random, const float *centres, float 
 static uint32_t add(struct world *w, const float *vector)
 {
     uint8_t row[DIMS];
-    uint64_t sketch[KILN_SKETCH_WORDS];
     float scale;
     uint32_t number;
-    kiln_vector_encode(w->coder, vector, row, &scale, sketch);
-    assert_int_equal(kiln_vector_index_add(w->index, row, scale, sketch, &number, &w->err), 0);
+    kiln_vector_encode(vector, DIMS, row, &scale);
+    assert_int_equal(kiln_vector_index_add(w->index, row, scale, &number, &w->err), 0);
     return number;
 }
 
@@ -67,7 +66,6 @@ static void world_open(struct world *w, uint32_t count, float *centres)
 {
     struct test_random random = {5};
     memset(w, 0, sizeof *w);
-    assert_int_equal(kiln_vector_coder_new(DIMS, NULL, &w->coder, &w->err), 0);
     assert_int_equal(kiln_vector_index_new(DIMS, &w->index, &w->err), 0);
     assert_int_equal(kiln_vector_search_new(&w->search, &w->err), 0);
     for (int i = 0; i < CENTRES * DIMS; i++)
@@ -84,7 +82,6 @@ static void world_close(struct world *w)
 {
     kiln_vector_search_free(w->search);
     kiln_vector_index_free(w->index);
-    kiln_vector_coder_free(w->coder);
     free(w->vectors);
 }
 
@@ -106,15 +103,10 @@ static struct kiln_vector_found find(struct world *w, const float *vector, const
                                      struct kiln_vector_hit *hits)
 {
     int8_t query[DIMS];
-    uint64_t sketch[KILN_SKETCH_WORDS];
     struct kiln_vector_found found;
-    struct kiln_vector_query q = {.query = query,
-                                  .sketch = sketch,
-                                  .mask = mask,
-                                  .mask_rows = mask_rows,
-                                  .count = count,
-                                  .exact = exact};
-    kiln_vector_encode_query(w->coder, vector, query, &q.scale, sketch);
+    struct kiln_vector_query q = {
+        .query = query, .mask = mask, .mask_rows = mask_rows, .count = count, .exact = exact};
+    kiln_vector_encode_query(vector, DIMS, query, &q.scale);
     assert_int_equal(kiln_vector_index_search(w->index, w->search, &q, hits, &found, &w->err), 0);
     return found;
 }
@@ -218,12 +210,11 @@ static void what_is_gone_or_empty_is_not_found(void **state)
     assert_int_equal(find(&w, broken, NULL, 0, 10, false, hits).count, 0);
 
     int8_t query[DIMS];
-    uint64_t sketch[KILN_SKETCH_WORDS];
     float scale;
-    assert_false(kiln_vector_index_query(w.index, 7, query, &scale, sketch));
-    assert_false(kiln_vector_index_query(w.index, 100, query, &scale, sketch));
-    assert_false(kiln_vector_index_query(w.index, 4000, query, &scale, sketch));
-    assert_true(kiln_vector_index_query(w.index, 8, query, &scale, sketch));
+    assert_false(kiln_vector_index_query(w.index, 7, query, &scale));
+    assert_false(kiln_vector_index_query(w.index, 100, query, &scale));
+    assert_false(kiln_vector_index_query(w.index, 4000, query, &scale));
+    assert_true(kiln_vector_index_query(w.index, 8, query, &scale));
     for (int d = 0; d < DIMS; d++)
         assert_true(fabsf((float)query[d] * scale - w.vectors[8 * DIMS + d]) <= scale);
 
@@ -291,7 +282,7 @@ static void what_does_not_fit_is_refused(void **state)
     (void)state;
     struct kiln_error err = {0};
     struct kiln_vector_index *index = NULL;
-    struct kiln_vector_coder *coder = NULL;
+    struct kiln_sketcher *sketcher = NULL;
     static float centres[CENTRES * DIMS];
     struct kiln_vector_hit hits[1];
     struct kiln_vector_found found;
@@ -299,7 +290,7 @@ static void what_does_not_fit_is_refused(void **state)
     const int64_t wrong[] = {0, -1, KILN_SCAN_DIMS_MAX + 1};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         assert_int_equal(kiln_vector_index_new(wrong[i], &index, &err), KILN_BAD_INPUT);
-        assert_int_equal(kiln_vector_coder_new(wrong[i], NULL, &coder, &err), KILN_BAD_INPUT);
+        assert_int_equal(kiln_sketcher_new(wrong[i], &sketcher, &err), KILN_BAD_INPUT);
     }
     world_open(&w, 3, centres);
     const struct kiln_vector_query none = {.scale = 1}, many = {.scale = 1, .count = 1001};
@@ -309,6 +300,51 @@ static void what_does_not_fit_is_refused(void **state)
                      KILN_BAD_INPUT);
     assert_string_equal(err.text, "a search for 1001 vectors; it finds 1 to 1000");
     world_close(&w);
+}
+
+static int bit_of(const uint64_t *sketch, int bit)
+{
+    return (int)(sketch[bit / 64] >> bit % 64 & 1);
+}
+
+/* A vector's own sketch as a query is the near one, and its opposite's is far. */
+static void sketches_are_near_where_vectors_are(void **state)
+{
+    (void)state;
+    struct test_random random = {23};
+    const int64_t sizes[] = {1, 3, 48, 192, 256, 700};
+    const int words[] = {3, 3, 3, 3, 4, 8};
+    for (size_t n = 0; n < sizeof sizes / sizeof *sizes; n++) {
+        const int64_t dims = sizes[n];
+        struct kiln_sketcher *sketcher;
+        struct kiln_error err;
+        int8_t query[700];
+        uint8_t rows[2][700];
+        uint64_t planes[KILN_SKETCH_PLANES * KILN_SKETCH_WORDS_MAX];
+        uint64_t sketches[2][KILN_SKETCH_WORDS_MAX];
+        int64_t distances[2] = {0};
+        assert_int_equal(kiln_sketcher_new(dims, &sketcher, &err), 0);
+        assert_int_equal(kiln_sketch_words(sketcher), words[n]);
+        for (int64_t d = 0; d < dims; d++) {
+            query[d] = (int8_t)((int)test_random_below(&random, 255) - 127);
+            rows[0][d] = (uint8_t)(query[d] + 128), rows[1][d] = (uint8_t)(128 - query[d]);
+        }
+        kiln_sketch_query(sketcher, query, planes);
+        for (int r = 0; r < 2; r++) {
+            kiln_sketch_row(sketcher, rows[r], sketches[r]);
+            for (int p = 0; p < KILN_SKETCH_PLANES; p++)
+                for (int bit = 0; bit < 64 * words[n]; bit++)
+                    distances[r] += (bit_of(sketches[r], bit) != bit_of(planes + p * words[n], bit))
+                                    << p;
+        }
+        /* No sign is wrong, so each direction costs less than half of what the opposite costs. */
+        for (int bit = 0; bit < 64 * words[n]; bit++)
+            assert_true(!bit_of(sketches[0], bit) || !bit_of(sketches[1], bit));
+        assert_true(distances[0] < distances[1]);
+        if (dims >= 192)
+            assert_true(3 * distances[0] < 2 * distances[1]);
+        kiln_sketcher_free(sketcher);
+    }
 }
 
 static void *append(void *arg)
@@ -347,6 +383,7 @@ int main(void)
         cmocka_unit_test(as_many_are_found_as_wanted_wherever_they_are),
         cmocka_unit_test(the_background_is_what_strangers_score),
         cmocka_unit_test(what_does_not_fit_is_refused),
+        cmocka_unit_test(sketches_are_near_where_vectors_are),
         cmocka_unit_test(rows_are_added_beside_searches),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

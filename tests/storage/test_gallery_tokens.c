@@ -158,8 +158,8 @@ static void an_address_gives_no_tokens_of_another_row(void **state)
     run("INSERT INTO gallery_vector SELECT * FROM aside ORDER BY prompt_hash DESC");
     assert_int_equal(ask().count, PROMPTS);
     run("TRUNCATE gallery_vector");
-    run("INSERT INTO gallery_vector (prompt_hash, recipe, scale, v, sketch, tokens) SELECT"
-        " prompt_hash, 'b', scale, v, sketch, '\\x636363' FROM aside");
+    run("INSERT INTO gallery_vector (prompt_hash, recipe, scale, v, tokens) SELECT"
+        " prompt_hash, 'b', scale, v, '\\x636363' FROM aside");
     assert_int_equal(ask().count, 0);
     run("INSERT INTO gallery_vector SELECT * FROM aside");
     assert_int_equal(ask().count, PROMPTS);

@@ -7,23 +7,25 @@
 
 #include "pipeline/embed/index/parts.h"
 
-static size_t bytes_of(int64_t dims)
+static size_t bytes_of(const struct kiln_vector_index *index)
 {
-    size_t row = (size_t)dims + KILN_SKETCH_WORDS * sizeof(uint64_t) + sizeof(float);
+    const size_t sketch = (size_t)kiln_sketch_words(index->sketcher) * sizeof(uint64_t);
+    const size_t row = (size_t)index->dims + sketch + sizeof(float);
     return KILN_SEGMENT_ROWS * row + KILN_SEGMENT_WORDS * sizeof(uint64_t);
 }
 
 int kiln_vector_index_new(int64_t dims, struct kiln_vector_index **ret, struct kiln_error *err)
 {
-    if (dims < 1 || dims > KILN_SCAN_DIMS_MAX)
-        return kiln_fail(err, KILN_BAD_INPUT, "vectors of %lld values; an index takes 1 to %d",
-                         (long long)dims, KILN_SCAN_DIMS_MAX);
     struct kiln_vector_index *index = calloc(1, sizeof *index);
     if (!index)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for an index of vectors");
     index->dims = dims;
-    *ret = index;
-    return 0;
+    int rc = kiln_sketcher_new(dims, &index->sketcher, err);
+    if (rc)
+        free(index);
+    else
+        *ret = index;
+    return rc;
 }
 
 void kiln_vector_index_free(struct kiln_vector_index *index)
@@ -31,7 +33,8 @@ void kiln_vector_index_free(struct kiln_vector_index *index)
     if (!index)
         return;
     for (uint32_t i = 0; i < KILN_SEGMENTS_MAX && index->segments[i].rows; i++)
-        munmap(index->segments[i].rows, bytes_of(index->dims));
+        munmap(index->segments[i].rows, bytes_of(index));
+    kiln_sketcher_free(index->sketcher);
     free(index);
 }
 
@@ -39,7 +42,7 @@ void kiln_vector_index_free(struct kiln_vector_index *index)
 static int open_segment(struct kiln_vector_index *index, struct kiln_segment *segment,
                         struct kiln_error *err)
 {
-    const size_t bytes = bytes_of(index->dims);
+    const size_t bytes = bytes_of(index);
     uint8_t *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (at == MAP_FAILED)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for %u more vectors", KILN_SEGMENT_ROWS);
@@ -47,15 +50,27 @@ static int open_segment(struct kiln_vector_index *index, struct kiln_segment *se
     segment->rows = at;
     at += KILN_SEGMENT_ROWS * (size_t)index->dims;
     segment->sketches = (uint64_t *)(void *)at;
-    at += KILN_SEGMENT_ROWS * KILN_SKETCH_WORDS * sizeof(uint64_t);
+    at += KILN_SEGMENT_ROWS * (size_t)kiln_sketch_words(index->sketcher) * sizeof(uint64_t);
     segment->alive = (_Atomic uint64_t *)(void *)at;
     at += KILN_SEGMENT_WORDS * sizeof(uint64_t);
     segment->scales = (float *)(void *)at;
     return 0;
 }
 
+static void put_sketch(const struct kiln_vector_index *index, struct kiln_segment *segment,
+                       uint32_t at, const uint8_t *row)
+{
+    const int words = kiln_sketch_words(index->sketcher);
+    uint64_t sketch[KILN_SKETCH_WORDS_MAX];
+    kiln_sketch_row(index->sketcher, row, sketch);
+    uint64_t *block =
+        segment->sketches + at / KILN_SKETCH_BLOCK * (size_t)words * KILN_SKETCH_BLOCK;
+    for (int word = 0; word < words; word++)
+        block[word * KILN_SKETCH_BLOCK + (int)(at % KILN_SKETCH_BLOCK)] = sketch[word];
+}
+
 int kiln_vector_index_add(struct kiln_vector_index *index, const uint8_t *row, float scale,
-                          const uint64_t *sketch, uint32_t *ret, struct kiln_error *err)
+                          uint32_t *ret, struct kiln_error *err)
 {
     const uint32_t number = atomic_load_explicit(&index->count, memory_order_relaxed);
     if (number >= KILN_INDEX_ROWS_MAX)
@@ -65,8 +80,7 @@ int kiln_vector_index_add(struct kiln_vector_index *index, const uint8_t *row, f
     if (!segment->rows && open_segment(index, segment, err) != 0)
         return KILN_NO_MEMORY;
     memcpy(segment->rows + at * (size_t)index->dims, row, (size_t)index->dims);
-    memcpy(segment->sketches + at * (size_t)KILN_SKETCH_WORDS, sketch,
-           KILN_SKETCH_WORDS * sizeof *sketch);
+    put_sketch(index, segment, at, row);
     segment->scales[at] = scale;
     if (scale > 0 && scale <= 1) /* without evidence, or damaged, it is never found */
         atomic_fetch_or_explicit(&segment->alive[at / 64], UINT64_C(1) << (at % 64),
@@ -86,7 +100,7 @@ void kiln_vector_index_remove(struct kiln_vector_index *index, uint32_t number)
 }
 
 bool kiln_vector_index_query(const struct kiln_vector_index *index, uint32_t number, int8_t *query,
-                             float *scale, uint64_t *sketch)
+                             float *scale)
 {
     if (number >= kiln_vector_index_count(index))
         return false;
@@ -97,8 +111,6 @@ bool kiln_vector_index_query(const struct kiln_vector_index *index, uint32_t num
         return false;
     for (int64_t d = 0; d < index->dims; d++)
         query[d] = (int8_t)(row[d] - 128);
-    memcpy(sketch, segment->sketches + at * (size_t)KILN_SKETCH_WORDS,
-           KILN_SKETCH_WORDS * sizeof *sketch);
     *scale = segment->scales[at];
     return true;
 }

@@ -3,7 +3,7 @@
  * Rows are numbered in the order in which they were added and never move; a removed row's number is
  * not used again.  The filter is a bit for each row and is applied inside the search, so that a
  * search finds `count` rows if the filter has so many.  Few rows let through are all compared; of
- * many, the nearest by their sketches are (facts: kernels/vectors/README.md).
+ * many, the nearest by their sketches are (sketch.h).
  *
  * One thread may change an index while others search it: a search sees the rows whose add has
  * returned before it began.  Each searching thread has a kiln_vector_search of its own.
@@ -31,21 +31,19 @@ void kiln_vector_index_free(struct kiln_vector_index *index);
 
 /* Appends a row (code.h); *ret is its number.  KILN_FULL at KILN_INDEX_ROWS_MAX. */
 int kiln_vector_index_add(struct kiln_vector_index *index, const uint8_t *row, float scale,
-                          const uint64_t *sketch, uint32_t *ret,
-                          struct kiln_error *err) KILN_MUST_CHECK;
+                          uint32_t *ret, struct kiln_error *err) KILN_MUST_CHECK;
 /* A number that is not a row, or one already removed, is ignored. */
 void kiln_vector_index_remove(struct kiln_vector_index *index, uint32_t number);
 /* A row as a query, for what is like it.  query: [dims].  False: no such row, or removed. */
 bool kiln_vector_index_query(const struct kiln_vector_index *index, uint32_t number, int8_t *query,
-                             float *scale, uint64_t *sketch);
+                             float *scale);
 /* Rows added so far, removed ones too. */
 uint32_t kiln_vector_index_count(const struct kiln_vector_index *index);
 
-/* What is asked for.  query, scale, sketch: kiln_vector_encode_query. */
+/* What is asked for.  query, scale: kiln_vector_encode_query. */
 struct kiln_vector_query {
     const int8_t *query;
     float scale;
-    const uint64_t *sketch;
     const uint64_t *mask; /* row i passes if bit i % 64 of word i / 64 is set; NULL: all pass */
     uint32_t mask_rows;   /* rows that the mask covers; later ones do not pass */
     uint32_t count;       /* 1 .. KILN_INDEX_COUNT_MAX */

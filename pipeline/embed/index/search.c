@@ -154,16 +154,16 @@ static void compare_all(const struct kiln_vector_index *index, struct kiln_vecto
  * is counted. */
 static uint16_t find_cut(const struct kiln_vector_search *s, uint32_t rows, uint32_t step)
 {
-    uint32_t tally[KILN_SKETCH_BITS + 1] = {0}, below = 0;
+    uint32_t tally[KILN_DISTANCE_MAX + 1] = {0}, below = 0;
     for (uint32_t number = 0; number < segments_of(rows); number++)
         kiln_scan_tally(s->distances + number * KILN_SEGMENT_ROWS,
                         s->mask + number * KILN_SEGMENT_WORDS, rows_in(number, rows), step, tally);
-    for (uint16_t distance = 0; distance <= KILN_SKETCH_BITS; distance++) {
+    for (uint16_t distance = 0; distance <= KILN_DISTANCE_MAX; distance++) {
         below += tally[distance];
         if (below * step >= KILN_INDEX_CANDIDATES)
             return (uint16_t)(distance + 1);
     }
-    return KILN_SKETCH_BITS + 1;
+    return KILN_DISTANCE_MAX + 1;
 }
 
 /* The rows below the cut; returns how many. */
@@ -185,9 +185,12 @@ static uint32_t compare_below(const struct kiln_vector_index *index, struct kiln
 static uint32_t compare_nearest(const struct kiln_vector_index *index, struct kiln_vector_search *s,
                                 const struct kiln_vector_query *q, uint32_t rows)
 {
+    uint64_t planes[KILN_SKETCH_PLANES * KILN_SKETCH_WORDS_MAX];
+    kiln_sketch_query(index->sketcher, q->query, planes);
     for (uint32_t number = 0; number < segments_of(rows); number++)
         kiln_scan_sketches(index->segments[number].sketches, rows_in(number, rows),
-                           KILN_SKETCH_WORDS, q->sketch, s->distances + number * KILN_SEGMENT_ROWS);
+                           kiln_sketch_words(index->sketcher), planes,
+                           s->distances + number * KILN_SEGMENT_ROWS);
     const uint32_t compared = compare_below(index, s, q, rows, find_cut(s, rows, STEP));
     if (s->hit_count == s->hit_most)
         return compared;

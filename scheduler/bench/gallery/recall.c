@@ -25,7 +25,6 @@ struct prompt {
 struct rows {
     const struct kiln_config *config;
     struct kiln_embedder *embedder;
-    struct kiln_vector_coder *coder;
     struct kiln_vector_index *index;
     struct kiln_vector_search *search;
     struct prompt *prompts;
@@ -83,17 +82,16 @@ static int add_row(void *arg, uint64_t job, const char *prompt, struct kiln_erro
     struct rows *rows = arg;
     const struct kiln_embed_text text = {prompt, strlen(prompt)};
     float *row = rows->at + (size_t)rows->count * rows->dims, scale;
-    uint64_t sketch[KILN_SKETCH_WORDS];
     uint32_t number;
     (void)job;
     int rc = kiln_embedder_embed(rows->embedder, KILN_EMBED_PASSAGE, &text, 1, row, err);
     if (rc)
         return rc;
-    kiln_vector_encode(rows->coder, row, rows->bytes, &scale, sketch);
+    kiln_vector_encode(row, (int64_t)rows->dims, rows->bytes, &scale);
     if (scale == 0)
         return 0; /* no evidence */
     rows->count++;
-    return kiln_vector_index_add(rows->index, rows->bytes, scale, sketch, &number, err);
+    return kiln_vector_index_add(rows->index, rows->bytes, scale, &number, err);
 }
 
 static int read_rows(struct rows *rows, struct kiln_ledger *session, struct kiln_error *err)
@@ -162,10 +160,9 @@ static int compare(struct rows *rows, const char *text, struct kiln_bench_recall
 {
     float *vector = malloc(rows->dims * sizeof *vector);
     int8_t *query = malloc(rows->dims);
-    uint64_t sketch[KILN_SKETCH_WORDS];
     struct kiln_vector_hit hits[BEST];
     struct kiln_vector_found found = {0};
-    struct kiln_vector_query asked = {.query = query, .sketch = sketch, .count = BEST};
+    struct kiln_vector_query asked = {.query = query, .count = BEST};
     *ret_found = 0;
     double start_s = kiln_now_s();
     int rc = vector && query ? kiln_embedder_embed(rows->embedder, KILN_EMBED_QUERY,
@@ -173,7 +170,7 @@ static int compare(struct rows *rows, const char *text, struct kiln_bench_recall
                                                    vector, err)
                              : no_memory(err);
     if (rc == 0) {
-        kiln_vector_encode_query(rows->coder, vector, query, &asked.scale, sketch);
+        kiln_vector_encode_query(vector, (int64_t)rows->dims, query, &asked.scale);
         rc = kiln_vector_index_search(rows->index, rows->search, &asked, hits, &found, err);
     }
     *ret_known = rc == 0 && asked.scale > 0;
@@ -220,10 +217,7 @@ int kiln_bench_recall(const struct kiln_config *config, const char *embedder,
     int rc = kiln_bench_times_fit(&ret->scan, queries, err);
     rc = rc ? rc : kiln_bench_times_fit(&ret->exact, queries, err);
     rc = rc ? rc : kiln_embedder_open(embedder, NULL, &rows.embedder, err);
-    if (rc == 0) {
-        rows.dims = kiln_embedder_info(rows.embedder)->dims;
-        rc = kiln_vector_coder_new((int64_t)rows.dims, NULL, &rows.coder, err);
-    }
+    rows.dims = rc ? 0 : kiln_embedder_info(rows.embedder)->dims;
     rc = rc ? rc : kiln_vector_index_new((int64_t)rows.dims, &rows.index, err);
     rc = rc ? rc : kiln_vector_search_new(&rows.search, err);
     rc = rc ? rc : kiln_ledger_open_reading(config, "kiln-bench", 60000, &session, err);
@@ -234,7 +228,6 @@ int kiln_bench_recall(const struct kiln_config *config, const char *embedder,
     ret->dims = (uint32_t)rows.dims;
     kiln_vector_search_free(rows.search);
     kiln_vector_index_free(rows.index);
-    kiln_vector_coder_free(rows.coder);
     kiln_embedder_close(rows.embedder);
     free(rows.prompts), free(rows.at), free(rows.bytes);
     return rc;

@@ -181,7 +181,7 @@ static uint32_t scan(const struct kiln_near *near, const uint64_t wanted[WORDS],
     uint32_t picked[BLOCK], count = 0;
     for (uint32_t begin = 0; begin < near->rows; begin += BLOCK) {
         const uint32_t rows = near->rows - begin < BLOCK ? near->rows - begin : BLOCK;
-        kiln_scan_sketches(near->hashes[begin].words, rows, WORDS, wanted, distances);
+        kiln_scan_hashes(near->hashes[begin].words, rows, WORDS, wanted, distances);
         const int64_t found =
             kiln_scan_below(distances, NULL, rows, KILN_PDQ_NEAR + 1, 0, picked, BLOCK);
         for (int64_t i = 0; i < found; i++) {

@@ -14,8 +14,6 @@
 #define STEP_MS 100  /* of embedding, from which on a step ends while there are searches */
 #define LATELY_MS 1000
 
-_Static_assert(KILN_PROMPT_SKETCH_WORDS == KILN_SKETCH_WORDS, "the ledger keeps whole sketches");
-
 int kiln_meaning_open(const char *pool, const struct kiln_embedder *embedder,
                       struct kiln_meaning **ret, struct kiln_error *err)
 {
@@ -28,10 +26,8 @@ int kiln_meaning_open(const char *pool, const struct kiln_embedder *embedder,
     m->notes = malloc(KILN_MEANING_NOTES_MAX * sizeof *m->notes);
     m->notes_gone = malloc(KILN_MEANING_NOTES_MAX * sizeof *m->notes_gone);
     int code = m->notes && m->notes_gone
-                   ? kiln_vector_coder_new((int64_t)m->dims, NULL, &m->coder, err)
+                   ? kiln_world_new(m->dims, &m->world, err)
                    : kiln_fail(err, KILN_NO_MEMORY, "no memory for a search by meaning");
-    if (code == 0)
-        code = kiln_world_new(m->dims, &m->world, err);
     if (code != 0) {
         kiln_meaning_close(m);
         return code;
@@ -45,7 +41,6 @@ void kiln_meaning_close(struct kiln_meaning *m)
     if (!m)
         return;
     kiln_world_free(m->world);
-    kiln_vector_coder_free(m->coder);
     pthread_rwlock_destroy(&m->lock);
     free(m->notes), free(m->notes_gone);
     free(m);
@@ -285,7 +280,7 @@ static int embed(struct kiln_meaning *m, struct kiln_ledger *writer, const struc
         struct kiln_prompt_vector *v = &vectors[i];
         kiln_catalogue_hash(m->world->catalogue, prompts[i], v->prompt_hash);
         v->row = bytes + i * m->dims;
-        kiln_vector_encode(m->coder, rows + i * m->dims, bytes + i * m->dims, &v->scale, v->sketch);
+        kiln_vector_encode(rows + i * m->dims, (int64_t)m->dims, bytes + i * m->dims, &v->scale);
     }
     if (code == 0 && done > 0)
         code = store(m, writer, prompts, vectors, done, err);

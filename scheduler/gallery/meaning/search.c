@@ -239,8 +239,7 @@ static int find_text(struct kiln_meaning *m, struct kiln_meaning_scratch *s,
                      const struct kiln_gallery_filter *filter, const char *text, uint32_t count,
                      struct kiln_error *err)
 {
-    uint64_t sketch[KILN_SKETCH_WORDS];
-    struct kiln_vector_query query = {.query = s->query, .sketch = sketch};
+    struct kiln_vector_query query = {.query = s->query};
     bool says = true;
     begin(s, count);
     int code = m->words ? kiln_reuse_has_own(m->words, text, &says, err) : 0;
@@ -248,7 +247,7 @@ static int find_text(struct kiln_meaning *m, struct kiln_meaning_scratch *s,
         code = embed_query(m, s, text, err);
     if (code != 0 || !says)
         return code;
-    kiln_vector_encode_query(m->coder, s->vector, s->query, &query.scale, sketch);
+    kiln_vector_encode_query(s->vector, (int64_t)m->dims, s->query, &query.scale);
     s->known = query.scale > 0;
     if (!s->known)
         return 0;
@@ -298,15 +297,14 @@ static int find_like(struct kiln_meaning *m, struct kiln_meaning_scratch *s,
                      struct kiln_ledger *session, const struct kiln_gallery_filter *filter,
                      uint64_t job, uint32_t count, struct kiln_error *err)
 {
-    uint64_t sketch[KILN_SKETCH_WORDS];
-    struct kiln_vector_query query = {.query = s->query, .sketch = sketch};
+    struct kiln_vector_query query = {.query = s->query};
     begin(s, count);
     int code = query_tokens(m, s, session, job, err);
     if (code != 0)
         return code;
     pthread_rwlock_rdlock(&m->lock);
     const uint32_t row = row_of(m->world, job);
-    s->known = kiln_vector_index_query(m->world->index, row, s->query, &query.scale, sketch);
+    s->known = kiln_vector_index_query(m->world->index, row, s->query, &query.scale);
     if (s->known)
         code = find(m->world, s, filter, &query, row, err);
     pthread_rwlock_unlock(&m->lock);

@@ -79,7 +79,7 @@ int kiln_world_put_vector(struct kiln_world *world, uint32_t prompt,
     if (!addresses)
         return kiln_world_no_memory(err);
     world->addresses = addresses;
-    int code = kiln_vector_index_add(world->index, v->row, v->scale, v->sketch, &at, err);
+    int code = kiln_vector_index_add(world->index, v->row, v->scale, &at, err);
     if (code != 0)
         return code;
     world->prompts[at] = prompt;

@@ -34,7 +34,6 @@ struct kiln_meaning {
     const char *pool;
     const struct kiln_embedder *embedder;
     const struct kiln_reuse_words *words; /* the embedder knows no others; NULL: it may know any */
-    struct kiln_vector_coder *coder;
     size_t dims;
     pthread_rwlock_t lock; /* of the world */
     struct kiln_world *world;

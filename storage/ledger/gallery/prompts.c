@@ -77,7 +77,6 @@ int kiln_gallery_prompts_of(struct kiln_ledger *session, const uint64_t *jobs, s
 }
 
 /* --- vectors -------------------------------------------------------------------------------- */
-#define SKETCH_BYTES (KILN_PROMPT_SKETCH_WORDS * 8)
 
 struct reading {
     kiln_each_prompt_vector *each;
@@ -98,20 +97,15 @@ static int read_vector(void *arg, const PGresult *rows, int row, struct kiln_err
 {
     struct reading *reading = arg;
     struct kiln_prompt_vector vector = {.row = reading->row};
-    uint8_t sketch[SKETCH_BYTES];
-    const char *bytes, *bits, *address;
+    const char *bytes, *address;
     double scale;
-    KILN_READ(rows, row, 0, vector.prompt_hash, scale, bytes, bits, address);
-    if (!kiln_row_bytes(bytes, reading->row, reading->dims) ||
-        !kiln_row_bytes(bits, sketch, sizeof sketch))
+    KILN_READ(rows, row, 0, vector.prompt_hash, scale, bytes, address);
+    if (!kiln_row_bytes(bytes, reading->row, reading->dims))
         return 0;
     vector.scale = (float)scale;
     vector.address = address_of(address);
     for (size_t d = 0; d < reading->dims; d++)
         reading->row[d] ^= 0x80; /* signed to +128 */
-    for (int word = 0; word < KILN_PROMPT_SKETCH_WORDS; word++)
-        for (int byte = 0; byte < 8; byte++)
-            vector.sketch[word] |= (uint64_t)sketch[8 * word + byte] << (8 * byte);
     return reading->each(reading->arg, &vector, err);
 }
 
@@ -120,7 +114,7 @@ int kiln_gallery_vectors(struct kiln_ledger *session, const char *recipe, size_t
 {
     static const struct kiln_statement statement = {
         "gallery_vectors",
-        "SELECT prompt_hash, scale, v, sketch, ctid FROM gallery_vector WHERE recipe = $1"};
+        "SELECT prompt_hash, scale, v, ctid FROM gallery_vector WHERE recipe = $1"};
     struct kiln_params params = {0};
     struct reading reading = {each, arg, malloc(dims), dims};
     if (!reading.row)
@@ -139,7 +133,7 @@ int kiln_gallery_vectors_of(struct kiln_ledger *session, const char *recipe, siz
     static const struct kiln_statement statement = {
         KILN_PLANNED_ONCE("gallery_vectors_of"),
         "SELECT v.* FROM unnest($2::text[]) w (hash) CROSS JOIN LATERAL (SELECT prompt_hash, scale,"
-        "  v, sketch, ctid FROM gallery_vector WHERE recipe = $1::text"
+        "  v, ctid FROM gallery_vector WHERE recipe = $1::text"
         "  AND prompt_hash = w.hash COLLATE \"C\" OFFSET 0) v"};
     struct kiln_params params = {0};
     struct reading reading = {each, arg, malloc(dims), dims};
@@ -163,14 +157,6 @@ static const char *row_hex(struct kiln_text *text, const struct kiln_prompt_vect
     kiln_text_clear(text);
     for (size_t d = 0; d < dims; d++)
         put_hex(text, v->row[d] ^ 0x80);
-    return text->failed ? NULL : text->at;
-}
-
-static const char *sketch_hex(struct kiln_text *text, const struct kiln_prompt_vector *v)
-{
-    kiln_text_clear(text);
-    for (int byte = 0; byte < SKETCH_BYTES; byte++)
-        put_hex(text, (uint8_t)(v->sketch[byte / 8] >> (8 * (byte % 8))));
     return text->failed ? NULL : text->at;
 }
 
@@ -205,12 +191,10 @@ int kiln_gallery_vectors_put(struct kiln_ledger *session, const char *recipe, si
 {
     static const struct kiln_statement statement = {
         "gallery_vectors_put",
-        "INSERT INTO gallery_vector (prompt_hash, recipe, scale, v, sketch, tokens)"
-        " SELECT g.hash, $1, g.scale, decode(g.v, 'hex'), decode(g.sketch, 'hex'),"
-        "  decode(g.tokens, 'hex')"
-        " FROM unnest($2::text[], $3::float8[], $4::text[], $5::text[], $6::text[])"
-        "  g (hash, scale, v, sketch, tokens)"
-        " WHERE g.v IS NOT NULL AND g.sketch IS NOT NULL ON CONFLICT DO NOTHING"
+        "INSERT INTO gallery_vector (prompt_hash, recipe, scale, v, tokens)"
+        " SELECT g.hash, $1, g.scale, decode(g.v, 'hex'), decode(g.tokens, 'hex')"
+        " FROM unnest($2::text[], $3::float8[], $4::text[], $5::text[]) g (hash, scale, v, tokens)"
+        " WHERE g.v IS NOT NULL ON CONFLICT DO NOTHING"
         " RETURNING prompt_hash, ctid"};
     struct kiln_params params = {0};
     struct kiln_text hex = {0};
@@ -218,7 +202,6 @@ int kiln_gallery_vectors_put(struct kiln_ledger *session, const char *recipe, si
     KILN_BIND_COLUMN(&params, TEXT, count, vectors[i].prompt_hash);
     KILN_BIND_COLUMN(&params, FLOAT8, count, (double)vectors[i].scale);
     KILN_BIND_COLUMN(&params, TEXT, count, row_hex(&hex, &vectors[i], dims));
-    KILN_BIND_COLUMN(&params, TEXT, count, sketch_hex(&hex, &vectors[i]));
     KILN_BIND_COLUMN(&params, TEXT, count, tokens_hex(&hex, &vectors[i]));
     kiln_text_release(&hex);
     return kiln_ledger_run_each(session, &statement, &params, note_address,

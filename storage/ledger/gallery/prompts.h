@@ -48,13 +48,11 @@ int kiln_gallery_prompts_of(struct kiln_ledger *session, const uint64_t *jobs, s
 typedef uint64_t kiln_row_address;
 
 /* A vector in the form of pipeline/embed/index/code.h, whose bytes the table keeps signed. */
-#define KILN_PROMPT_SKETCH_WORDS 8
 struct kiln_prompt_vector {
     char prompt_hash[65];
     kiln_row_address address;
     float scale;
     const uint8_t *row; /* [dims], value + 128; borrowed */
-    uint64_t sketch[KILN_PROMPT_SKETCH_WORDS];
     const uint8_t *tokens; /* to be stored (pipeline/embed/captions/token_rows.h); NULL: none */
     size_t tokens_size;
 };

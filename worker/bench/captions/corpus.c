@@ -83,10 +83,8 @@ static void finish_row(const struct kiln_corpus *c, float *row)
 int kiln_corpus_index(struct kiln_corpus *c, struct kiln_error *err)
 {
     const int64_t dims = (int64_t)c->width;
-    uint64_t sketch[KILN_SKETCH_WORDS];
     float scale;
-    int rc = kiln_vector_coder_new(dims, NULL, &c->coder, err);
-    rc = rc ? rc : kiln_vector_index_new(dims, &c->index, err);
+    int rc = kiln_vector_index_new(dims, &c->index, err);
     uint8_t *row = malloc(c->width);
     if (!rc && !row)
         rc = kiln_fail(err, KILN_NO_MEMORY, "no memory for an index");
@@ -95,8 +93,8 @@ int kiln_corpus_index(struct kiln_corpus *c, struct kiln_error *err)
         float *mean = c->means + i * c->width;
         if (c->tokens[i])
             finish_row(c, mean);
-        kiln_vector_encode(c->coder, mean, row, &scale, sketch);
-        rc = kiln_vector_index_add(c->index, row, scale, sketch, &number, err);
+        kiln_vector_encode(mean, dims, row, &scale);
+        rc = kiln_vector_index_add(c->index, row, scale, &number, err);
     }
     free(row);
     return rc;
@@ -110,7 +108,6 @@ void kiln_corpus_release(struct kiln_corpus *c)
     free(c->means);
     kiln_caption_fit_release(&c->fit);
     kiln_caption_head_release(&c->head);
-    kiln_vector_coder_free(c->coder);
     kiln_vector_index_free(c->index);
     kiln_requests_release(&c->captions);
 }
@@ -136,15 +133,13 @@ static int search_vectors(const struct kiln_corpus *c, struct kiln_vector_search
 {
     struct kiln_vector_hit hits[KILN_INDEX_COUNT_MAX];
     struct kiln_vector_found found;
-    uint64_t sketch[KILN_SKETCH_WORDS];
     int8_t *query = malloc(c->width);
     float scale;
     if (!query)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for a query");
     finish_row(c, row);
-    kiln_vector_encode_query(c->coder, row, query, &scale, sketch);
-    const struct kiln_vector_query q = {
-        .query = query, .scale = scale, .sketch = sketch, .count = count};
+    kiln_vector_encode_query(row, (int64_t)c->width, query, &scale);
+    const struct kiln_vector_query q = {.query = query, .scale = scale, .count = count};
     int rc = kiln_vector_index_search(c->index, search, &q, hits, &found, err);
     free(query);
     ret->count = rc ? 0 : found.count;

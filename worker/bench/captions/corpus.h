@@ -18,7 +18,6 @@ struct kiln_corpus {
     float *means;     /* [captions][width], before the fit */
     uint8_t **tokens; /* [captions] stored token rows (token_rows.h); NULL: no token */
     size_t token_bytes;
-    struct kiln_vector_coder *coder;
     struct kiln_vector_index *index; /* row i is caption i */
     double encode_s;
 };
