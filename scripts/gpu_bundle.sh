@@ -3,7 +3,7 @@
 # with a GPU and PyTorch's LibTorch may lack, so that `sh DIR/run.sh`, in a checkout there, proves the
 # engine without installing anything.  Neither glibc nor LibTorch nor CUDA are packed.
 # With "fleet": the scheduler and the servers instead of the tests, for the step `fleet` of run.sh.
-# With "gallery": the same and the gallery, for the step `gallery`; needs no CUDA here.
+# With "gallery": the servers and the gallery, for the step `gallery`; needs no CUDA here.
 # With "cpu": only the engine on the CPU, for the step `cpu`; needs no CUDA here.
 set -euo pipefail
 cd "$(dirname "$0")/.."

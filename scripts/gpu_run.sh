@@ -5,11 +5,13 @@
 # A bundle of kind "fleet" has the step fleet alone: a queue through every GPU, FLEET="--devices 1,2" for
 # how many, FLEET_FULL="--jobs 24" of the full-size model.  With STEPS=stream it is the bench of stored
 # latents on a stream of jobs instead, STREAM="--points exact" its options, $OUT/stream.tar.gz its records.
-# A bundle of kind "gallery" has the step gallery alone: a gallery of a million pictures, measured on two
-# of this host's processors (bench/gallery_million.sh and its variables; ROOM, a folder with 12 GB).
+# A bundle of kind "gallery" has the step gallery alone: a gallery of a million pictures, with Postgres on
+# processors 0 and 1 (bench/gallery_million.sh and its variables; ROOM, a folder with 12 GB; GALLERY_S, the
+# seconds that it may take; $OUT/step shows how far it is).
 # A bundle of kind "cpu" has the step cpu alone: the sketch model on this host's processors beside
 # diffusers, with 2, 8 and 16 threads, as a Markdown table within 8 minutes; CPU="--repeat 2" are options.
-# STEPS="kernels bench" runs these alone; without STEPS all but load-full, peer, check and cpu.
+# STEPS="kernels bench" runs these alone; without STEPS all but load-full, peer, check, fleet, stream,
+# gallery and cpu.
 # BENCH="--sizes 1024 --dtype bf16" are options of the bench, PEER those of its peer, which needs diffusers and
 # transformers on PYTHONPATH.  With both steps the peer draws the full-size model and writes it (20.5 GB) to
 # MODEL_DIR, by default into memory; both read it and are timed side by side, and what they compute is
@@ -248,9 +250,12 @@ if wants stream; then
     tar -C "$here" -czf "$out/stream.tar.gz" stream
 fi
 if wants gallery; then
-    KILN=$here/bin/kiln PYTHON=$python step "a gallery of a million" 1500 \
+    KILN=$here/bin/kiln PYTHON=$python CPUS=${CPUS:-0,1} step "a gallery of a million" "${GALLERY_S:-3600}" \
         "$root/scripts/bench/gallery_million.sh" "${ROOM:-$here}/gallery"
     sed 's/^/    /' "$out/step"
+    for name in captions stack; do
+        LD_LIBRARY_PATH=$path "$here/bin/kiln" down -q --dir "${ROOM:-$here}/gallery/$name" >>"$log" 2>&1
+    done
 fi
 if wants fleet; then
     # Where the system says that the GPUs are, and what the workers make of it.

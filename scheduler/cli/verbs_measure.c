@@ -14,11 +14,11 @@ static const struct kiln_option bench_options[] = {
     {"loras", "LIST", "fleet: LoRAs that take turns; an empty name is none (none)"},
     {"step-ms", "MS", "fleet: what a step of a batch takes on the test card (10)"},
     {"embedder", "DIR",
-     "embed, routing: a text embedder, such as all-MiniLM-L6-v2 or potion-base-8M; routing: or "
-     "builtin, the text encoder of the model"},
+     "embed, routing, gallery-load: a text embedder, such as all-MiniLM-L6-v2 or potion-base-8M; routing: or "
+     "builtin, the text encoder of the model; gallery-load: or auto, the same"},
     {"apart", NULL,
-     "gallery-load: browsers and workers on other processors than those that the bench starts on "
-     "(taskset), which the gallery keeps"},
+     "gallery-load: run browsers and workers on other processors than the gallery, which keeps those "
+     "that the bench was started on (taskset)"},
     {"repeats", "PERCENT", "teleport-stream: jobs that repeat an earlier prompt (30)"},
     {"rewordings", "PERCENT", "teleport-stream: jobs that reword one (15)"},
     {"mode", "MODE", "teleport-stream: how its jobs are rendered, such as coarse=4+2 (exact)"},

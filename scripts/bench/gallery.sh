@@ -14,7 +14,7 @@ kiln=${KILN:-$(dirname "$0")/../../build/kiln}
 repeats=${REPEATS:-8}
 
 if [ -n "${3:-}" ]; then
-    "$kiln" bench gallery-load --jobs "${SECONDS_OF_LOAD:-60}" --config "$config" --embedder "$3"
+    "$kiln" bench gallery-load --jobs "${LOAD:-60}" --config "$config" --embedder "$3"
 fi
 "$kiln" bench gallery --jobs "${SEARCHES:-1600}" --config "$config"
 

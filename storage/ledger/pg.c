@@ -9,10 +9,11 @@
  *   - time limits for statements, for locks, and for a transaction whose client went silent;
  *   - keepalives in both directions, so that the server frees a vanished leader's lock.
  *
- * There are two kinds of session.  The queue's has generic plans without sequential scans: each
- * statement is written for one index, and a plan made while a table was empty must not be kept when
- * a million rows have arrived.  A reading session plans most questions with their values, writes
- * nothing, and reads as the role kiln_reader where the database has one that its user may become.
+ * There are two kinds of session.  The queue's has generic plans without sequential scans, second
+ * processes or dear pages of indexes: each statement is written for one index, and a plan made
+ * while a table was empty must not be kept when a million rows have arrived.  A reading session
+ * plans most questions with their values, writes nothing, and reads as the role kiln_reader where
+ * the database has one that its user may become.
  *
  * A session in the background writes only what can be made again from other tables.  Its commits do
  * not wait for the disk, so workers' commits seldom wait for it there, and its server process has a
@@ -243,15 +244,16 @@ static int end_earlier(struct kiln_pg *pg, int earlier, struct kiln_error *err)
                 : 0;
 }
 
-/* A page of an index for little more than the next one of a table: else a table of 20,000 pictures
- * is sorted, with a second process, for the newest 50, since a generic plan takes a LIMIT that is a
- * parameter for a tenth of all rows. */
+/* A generic plan expects a tenth of all rows from a LIMIT that is a parameter.  With the default
+ * random_page_cost of 4 Postgres therefore sorted a table of 20,000 pictures, in two processes, for
+ * one page.  Each statement is written for an index, so its pages cost about as much as those of a
+ * table; short statements gain nothing from a second process. */
 #define PLANS_ONCE                                                                                 \
     "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off;"                          \
     "SET random_page_cost = 1.1; SET max_parallel_workers_per_gather = 0;"
 #define PLANS_EACH                                                                                 \
-    "SET plan_cache_mode = auto; SET enable_seqscan = on;"                                         \
-    "RESET random_page_cost; RESET max_parallel_workers_per_gather;"
+    "RESET plan_cache_mode; RESET enable_seqscan; RESET random_page_cost;"                         \
+    "RESET max_parallel_workers_per_gather;"
 #define READING_ONLY                                                                               \
     "SET default_transaction_read_only = on; SET client_connection_check_interval = 1000;"
 

@@ -80,15 +80,21 @@ static void no_more_sessions_than_the_pool_has(void **state)
 
 static void a_session_plans_for_people_and_writes_nothing(void **state)
 {
-    static const struct kiln_statement writes = {"test_write", "DELETE FROM worker"};
+    static const struct kiln_statement writes = {"test_write", "DELETE FROM worker"},
+                                       once = {KILN_PLANNED_ONCE("test_once"), "SELECT 1"};
     struct kiln_pause before, pause = {.scope = KILN_SCOPE_ALL, .held = true};
     char text[64];
     (void)state;
     struct kiln_reader *reader = open_reader(4, 0);
     struct kiln_ledger *session = take(reader);
-    ask(session, "SELECT current_setting('enable_seqscan') || current_setting('plan_cache_mode')",
-        text, sizeof text);
-    assert_string_equal(text, "onauto");
+    static const char settings[] = "SELECT current_setting('enable_seqscan') || "
+                                   "current_setting('plan_cache_mode') || "
+                                   "current_setting('random_page_cost')";
+    ask(session, settings, text, sizeof text);
+    assert_string_equal(text, "onauto4");
+    assert_int_equal(kiln_ledger_run(session, &once, &(struct kiln_params){0}, NULL, &rig.err), 0);
+    ask(session, settings, text, sizeof text); /* as before a statement that is planned once */
+    assert_string_equal(text, "onauto4");
     assert_int_equal(kiln_ledger_run(session, &writes, &(struct kiln_params){0}, NULL, &rig.err),
                      KILN_INTERNAL);
     assert_non_null(strstr(rig.err.text, "reading"));

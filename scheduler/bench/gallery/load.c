@@ -15,10 +15,9 @@
  * A file beside the commits shows what the disk does (disk.h).
  *
  * With --apart the threads that stand for browsers and workers, which in a fleet are on other
- * machines, leave the processors that the bench was started on to the gallery.  Postgres is not
- * started here: `taskset -c 0,1 kiln up` puts it there too.
+ * machines, run on other processors than the gallery, which keeps those that the bench was started
+ * on.  Postgres is not started here: `taskset -c 0,1 kiln up` puts it there too.
  */
-#include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <sched.h>
@@ -76,6 +75,7 @@ struct load {
     struct phases phases;
     pid_t gallery;
     uint16_t port;
+    cpu_set_t own_cpus; /* with --apart: of the gallery */
 };
 
 /* --- the gallery -------------------------------------------------------------------------------
@@ -129,23 +129,26 @@ static int launch(struct load *load, const char *url_file, struct kiln_error *er
     return kiln_launch(&wanted, &load->gallery, err);
 }
 
-/* This thread, and those that it starts from here on. */
-static int leave_processors(const struct kiln_bench *bench, struct kiln_error *err)
+/* Moves this thread, and those that it starts later, to the processors that the bench was not
+ * started on. */
+static int leave_processors(struct load *load, struct kiln_error *err)
 {
-    cpu_set_t here, elsewhere;
-    if (!bench->apart)
-        return 0;
+    cpu_set_t elsewhere;
     CPU_ZERO(&elsewhere);
-    int rc = sched_getaffinity(0, sizeof here, &here);
+    int rc = sched_getaffinity(0, sizeof load->own_cpus, &load->own_cpus);
     for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
-        if (!CPU_ISSET(cpu, &here))
+        if (!CPU_ISSET(cpu, &load->own_cpus))
             CPU_SET(cpu, &elsewhere);
     if (rc == 0 && sched_setaffinity(0, sizeof elsewhere, &elsewhere) == 0)
         return 0;
     return kiln_fail(err, KILN_BAD_INPUT,
-                     "--apart: no other processor can be used (%s); start the bench on some of "
-                     "them, as in `taskset -c 0,1 kiln bench gallery-load`",
-                     strerror(errno));
+                     "--apart: no processor is left for browsers and workers; start the bench on "
+                     "some of them only: taskset -c 0,1 kiln bench gallery-load --apart ...");
+}
+
+static void come_back(const struct load *load)
+{
+    (void)sched_setaffinity(0, sizeof load->own_cpus, &load->own_cpus);
 }
 
 static void stop_gallery(struct load *load)
@@ -413,7 +416,8 @@ static int measure(struct load *load, struct kiln_ledger *session, struct kiln_e
                                      commits, &load->commits, err);
     rc = rc ? rc : kiln_bench_disk_new(load->bench->dir, &load->disk, err);
     rc = rc ? rc : start_gallery(load, err);
-    rc = rc ? rc : leave_processors(load->bench, err);
+    if (rc == 0 && load->bench->apart)
+        rc = leave_processors(load, err);
     kiln_say(cli, "commits while the gallery is stopped, beside it, beside everything: %.0f s each",
              load->seconds);
     rc = rc ? rc : warm_up(load, err);
@@ -423,6 +427,8 @@ static int measure(struct load *load, struct kiln_ledger *session, struct kiln_e
         p->most_bytes = memory_of(load->gallery, "VmHWM:");
     }
     stop_gallery(load);
+    if (rc == 0 && load->bench->apart)
+        come_back(load);
     return rc || load->own_encoder
                ? rc
                : kiln_bench_recall(load->bench->own.config, load->bench->embedder, &load->words,
@@ -507,6 +513,10 @@ int kiln_bench_gallery_load(struct kiln_bench *bench, struct kiln_error *err)
                              "gallery-load needs --embedder DIR, the embedder of the "
                              "gallery (scripts/bench/gallery_embedder.py makes one), or "
                              "auto for the encoder of the model of the settings");
+    if (rc == 0 && bench->apart) { /* before anything is made that would be in vain */
+        rc = leave_processors(load, err);
+        come_back(load);
+    }
     load->own_encoder = rc == 0 && strcmp(bench->embedder, "auto") == 0;
     rc = rc ? rc : kiln_bench_index_words(bench, err);
     rc = rc ? rc : kiln_open_reader(&bench->own, &session, err);
