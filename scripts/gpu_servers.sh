@@ -1,6 +1,7 @@
 #!/bin/bash
-# gpu_servers.sh DIR - puts this machine's Redis and Postgres (with psql and pg_prewarm) there, for one that has neither, with the
-# libraries they need: DIR/usr as it would lie there, so that Postgres finds its files by its own place.
+# gpu_servers.sh DIR - puts this machine's Redis and Postgres there, for one that has neither, with psql,
+# pg_prewarm and the libraries they need: DIR/usr as it would lie there, so that Postgres finds its files
+# by its own place.
 # The database that initdb would make comes ready-made, and an `initdb` that copies it.
 #
 # Left out: glibc, LLVM (its compiler of queries) and the 36 MB of ICU, in whose place there is something

@@ -3,8 +3,8 @@
  *
  * A stored row is the vector in 8 bits, x + 128 as an unsigned byte, so that bytes of both signs
  * can be multiplied with one instruction; the query is signed bytes.  A sketch is one sign for each
- * direction (sketch.h says which); the query keeps four bits of each, as four sketches with the
- * weights 1, 2, 4, 8 (after Gao and Long, "RaBitQ", SIGMOD 2024).
+ * direction (pipeline/embed/index/sketch.h says which); the query keeps four bits of each, as four
+ * sketches with the weights 1, 2, 4, 8 (after Gao and Long, "RaBitQ", SIGMOD 2024).
  *
  * All results are integers, so every processor gives the same ones.  scan_ref.c is the definition
  * and, compiled for several instruction sets, the fast form; there is no CUDA kernel.
@@ -31,7 +31,7 @@ void kiln_scan_picked(const uint8_t *rows, const uint32_t *picked, int64_t count
 
 /* ret[i] = sum over planes p of 2^p x the number of bits in which sketch i and planes[p] differ, 0
  * .. KILN_DISTANCE_MAX.  Sketches lie in blocks of KILN_SKETCH_BLOCK: word w of sketch i is
- * sketches[(i / 8 * words + w) * 8 + i % 8].  The last block may have room for more than `count`.
+ * sketches[(i / 8 * words + w) * 8 + i % 8].  The last block is as long as the others.
  * planes: [KILN_SKETCH_PLANES][words]; words is KILN_SKETCH_WORDS_MAX at most. */
 void kiln_scan_sketches(const uint64_t *sketches, int64_t count, int words, const uint64_t *planes,
                         uint16_t *ret);

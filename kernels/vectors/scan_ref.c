@@ -100,39 +100,62 @@ void kiln_scan_rows(const uint8_t *rows, int64_t count, int64_t dims, const int8
     kiln_scan_picked(rows, NULL, count, dims, query, ret);
 }
 
-/* A block of sketches, word by word, so that each sketch has a lane of its own. */
-KILN_INLINE void compare_block(const uint64_t *block, int words, const uint64_t *planes,
-                               uint64_t differ[KILN_SKETCH_BLOCK])
+/* Defines a scan of bits for the instructions that this processor has.  Its loops are in
+ * NAME_any, which both compilations take in. */
+#define FOR_PROCESSORS(NAME)                                                                       \
+    BYTES static void NAME##_wide(const uint64_t *bits, int64_t count, int words,                  \
+                                  const uint64_t *query, uint16_t *ret)                            \
+    {                                                                                              \
+        NAME##_any(bits, count, words, query, ret);                                                \
+    }                                                                                              \
+    KILN_CLONES static void NAME##_words(const uint64_t *bits, int64_t count, int words,           \
+                                         const uint64_t *query, uint16_t *ret)                     \
+    {                                                                                              \
+        NAME##_any(bits, count, words, query, ret);                                                \
+    }                                                                                              \
+    void NAME(const uint64_t *bits, int64_t count, int words, const uint64_t *query,               \
+              uint16_t *ret)                                                                       \
+    {                                                                                              \
+        if (has_bytes())                                                                           \
+            NAME##_wide(bits, count, words, query, ret);                                           \
+        else                                                                                       \
+            NAME##_words(bits, count, words, query, ret);                                          \
+    }
+
+/* The first `lanes` sketches of a block, word by word, so that each has a lane of its own. */
+KILN_INLINE void compare_block(const uint64_t *block, int lanes, int words, const uint64_t *planes,
+                               uint16_t *ret)
 {
-    for (int i = 0; i < KILN_SKETCH_BLOCK; i++)
-        differ[i] = 0;
+    uint64_t differ[KILN_SKETCH_BLOCK] = {0};
     for (int w = 0; w < words; w++)
         for (int p = 0; p < KILN_SKETCH_PLANES; p++)
-            for (int i = 0; i < KILN_SKETCH_BLOCK; i++)
+            for (int i = 0; i < lanes; i++)
                 differ[i] += (uint64_t)__builtin_popcountll(block[w * KILN_SKETCH_BLOCK + i] ^
                                                             planes[p * words + w])
                              << p;
+    for (int i = 0; i < lanes; i++)
+        ret[i] = (uint16_t)differ[i];
 }
 
+/* Of the last block only what is asked for is read: another thread may be adding the rest. */
 KILN_INLINE void compare_blocks(const uint64_t *sketches, int64_t count, int words,
                                 const uint64_t *planes, uint16_t *ret)
 {
-    const int64_t size = (int64_t)words * KILN_SKETCH_BLOCK, whole = count / KILN_SKETCH_BLOCK;
-    uint64_t differ[KILN_SKETCH_BLOCK];
-    for (int64_t n = 0; n < whole; n++) {
-        if ((n + 1) * size + BYTES_AHEAD / 8 < count * words)
+    const int64_t size = (int64_t)words * KILN_SKETCH_BLOCK;
+    int64_t begin = 0;
+    for (; begin + KILN_SKETCH_BLOCK <= count; begin += KILN_SKETCH_BLOCK, sketches += size) {
+        if ((count - begin) * words > size + BYTES_AHEAD / 8)
             for (int64_t at = 0; at < size; at += LINE / 8)
-                __builtin_prefetch(sketches + n * size + BYTES_AHEAD / 8 + at);
-        compare_block(sketches + n * size, words, planes, differ);
-        for (int i = 0; i < KILN_SKETCH_BLOCK; i++)
-            ret[n * KILN_SKETCH_BLOCK + i] = (uint16_t)differ[i];
+                __builtin_prefetch(sketches + BYTES_AHEAD / 8 + at);
+        compare_block(sketches, KILN_SKETCH_BLOCK, words, planes, ret + begin);
     }
+    compare_block(sketches, (int)(count - begin), words, planes, ret + begin);
 }
 
 /* The numbers of words that embedders of 192, 256 and 384 values have, and the most, are constants:
  * loops without a branch. */
-KILN_INLINE void compare_any(const uint64_t *sketches, int64_t count, int words,
-                             const uint64_t *planes, uint16_t *ret)
+KILN_INLINE void kiln_scan_sketches_any(const uint64_t *sketches, int64_t count, int words,
+                                        const uint64_t *planes, uint16_t *ret)
 {
     if (words == 3)
         compare_blocks(sketches, count, 3, planes, ret);
@@ -146,38 +169,7 @@ KILN_INLINE void compare_any(const uint64_t *sketches, int64_t count, int words,
         compare_blocks(sketches, count, words, planes, ret);
 }
 
-BYTES static void compare_wide(const uint64_t *sketches, int64_t count, int words,
-                               const uint64_t *planes, uint16_t *ret)
-{
-    compare_any(sketches, count, words, planes, ret);
-}
-
-KILN_CLONES static void compare_words(const uint64_t *sketches, int64_t count, int words,
-                                      const uint64_t *planes, uint16_t *ret)
-{
-    compare_any(sketches, count, words, planes, ret);
-}
-
-void kiln_scan_sketches(const uint64_t *sketches, int64_t count, int words, const uint64_t *planes,
-                        uint16_t *ret)
-{
-    if (has_bytes())
-        compare_wide(sketches, count, words, planes, ret);
-    else
-        compare_words(sketches, count, words, planes, ret);
-    /* Of the last block only what is asked for is read: another thread may be adding the rest. */
-    for (int64_t i = count - count % KILN_SKETCH_BLOCK; i < count; i++) {
-        int64_t differ = 0;
-        for (int p = 0; p < KILN_SKETCH_PLANES; p++)
-            for (int w = 0; w < words; w++) {
-                const int64_t at = (i / KILN_SKETCH_BLOCK * words + w) * KILN_SKETCH_BLOCK;
-                differ += (int64_t)__builtin_popcountll(sketches[at + i % KILN_SKETCH_BLOCK] ^
-                                                        planes[p * words + w])
-                          << p;
-            }
-        ret[i] = (uint16_t)differ;
-    }
-}
+FOR_PROCESSORS(kiln_scan_sketches)
 
 KILN_INLINE void count_bits(const uint64_t *hashes, int64_t count, int words, const uint64_t *query,
                             uint16_t *ret)
@@ -194,8 +186,8 @@ KILN_INLINE void count_bits(const uint64_t *hashes, int64_t count, int words, co
 }
 
 /* The words of a PDQ hash are a constant: a loop without a branch. */
-KILN_INLINE void count_any(const uint64_t *hashes, int64_t count, int words, const uint64_t *query,
-                           uint16_t *ret)
+KILN_INLINE void kiln_scan_hashes_any(const uint64_t *hashes, int64_t count, int words,
+                                      const uint64_t *query, uint16_t *ret)
 {
     if (words == 4)
         count_bits(hashes, count, 4, query, ret);
@@ -203,26 +195,7 @@ KILN_INLINE void count_any(const uint64_t *hashes, int64_t count, int words, con
         count_bits(hashes, count, words, query, ret);
 }
 
-BYTES static void count_wide(const uint64_t *hashes, int64_t count, int words,
-                             const uint64_t *query, uint16_t *ret)
-{
-    count_any(hashes, count, words, query, ret);
-}
-
-KILN_CLONES static void count_words(const uint64_t *hashes, int64_t count, int words,
-                                    const uint64_t *query, uint16_t *ret)
-{
-    count_any(hashes, count, words, query, ret);
-}
-
-void kiln_scan_hashes(const uint64_t *hashes, int64_t count, int words, const uint64_t *query,
-                      uint16_t *ret)
-{
-    if (has_bytes())
-        count_wide(hashes, count, words, query, ret);
-    else
-        count_words(hashes, count, words, query, ret);
-}
+FOR_PROCESSORS(kiln_scan_hashes)
 
 void kiln_scan_tally(const uint16_t *distances, const uint64_t *mask, int64_t count, int64_t step,
                      uint32_t *tally)

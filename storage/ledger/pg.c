@@ -9,11 +9,11 @@
  *   - time limits for statements, for locks, and for a transaction whose client went silent;
  *   - keepalives in both directions, so that the server frees a vanished leader's lock.
  *
- * There are two kinds of session.  The queue's has generic plans without sequential scans, second
- * processes or dear pages of indexes: each statement is written for one index, and a plan made
- * while a table was empty must not be kept when a million rows have arrived.  A reading session
- * plans most questions with their values, writes nothing, and reads as the role kiln_reader where
- * the database has one that its user may become.
+ * There are two kinds of session.  The queue's has generic plans without sequential scans and
+ * without second processes, and for its planner pages of indexes are cheap: each statement is
+ * written for one index, and a plan made while a table was empty must not be kept when a million
+ * rows have arrived.  A reading session plans most questions with their values, writes nothing, and
+ * reads as the role kiln_reader where the database has one that its user may become.
  *
  * A session in the background writes only what can be made again from other tables.  Its commits do
  * not wait for the disk, so workers' commits seldom wait for it there, and its server process has a
