@@ -170,6 +170,26 @@ static void a_head_says_which_words_count(void **state)
                      2 * 5); /* of two recipes */
 }
 
+/* In a small gallery half of the prompts may share a word with the query. */
+static void what_is_alike_stands_out_of_few_prompts(void **state)
+{
+    (void)state;
+    static const struct kiln_gallery_filter few = {.pool = "few", .show_unchecked = true};
+    static const char *const prompts[] = {"ra sa", "rb sb", "rc ab", "ra bc", "sb ca",
+                                          "sc ea", "fa gb", "hc ia", "ja kb", "lc ma"};
+    uint64_t jobs[10];
+    for (int i = 0; i < 10; i++)
+        jobs[i] = kiln_test_shown(
+            rig.stack, &(struct kiln_test_shown){.prompt = prompts[i], .pool = few.pool});
+    open_gallery(few.pool, "head.safetensors");
+    load_all();
+    const uint32_t near = search(scratch, "rx sx", &few).near;
+    assert_in_range(near, 2, 6);
+    assert_true(hits[0].job == jobs[1] && hits[1].job == jobs[0]);
+    assert_int_equal(search(scratch, "nx ox", &few).near, 0);
+    close_gallery();
+}
+
 /* The next step makes the vectors that this one left; none is made twice or left out. */
 static void a_search_ends_a_long_step(void **state)
 {
@@ -382,6 +402,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_head_says_which_words_count),
+        cmocka_unit_test(what_is_alike_stands_out_of_few_prompts),
         cmocka_unit_test(a_search_ends_a_long_step),
         cmocka_unit_test(tokens_of_all_prompts_are_read_from_the_ledger),
         cmocka_unit_test(tokens_are_those_of_the_prompt_wherever_its_row_is),

@@ -3,8 +3,8 @@
  *
  * A million prompts have a gigabyte of tokens, so those of what the vectors found are read out of
  * the ledger, by the addresses of their rows and after the lock of the world is released.  The
- * tokens of SAMPLES prompts say what is usual; they stay in the scratch until the index has grown by
- * an eighth. */
+ * tokens of SAMPLES prompts say what is usual; they stay in the scratch until the index has grown
+ * by an eighth. */
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,13 +15,15 @@
 #include "schemas/reuse/known.h"
 #include "schemas/text/text.h"
 
-#define SPREADS 3       /* above the usual score: what is alike by its vector, */
-#define TOKEN_SPREADS 1 /* to a query by its tokens, */
-#define HEAD_SPREADS 4  /* and by tokens that a head has mapped (README.md has the measurements) */
-#define FEW 50          /* prompts, up to which the spreads of tokens shrink with their number */
-#define NO_SCORE (-2)   /* of a prompt without tokens */
-#define SAMPLES 256     /* prompts whose token scores say what is usual */
-#define SAMPLES_STAY 8  /* until the index has grown by such a part */
+#define SPREADS 3 /* above the usual score: what is alike by its vector */
+/* By its tokens: this part of the way from the usual score to 1, which only the same words have
+ * (README.md has the measurements); */
+#define ALIKE 0.25f          /* to a text, by tokens as they are, */
+#define ALIKE_MAPPED 0.5f    /* and as a head has mapped them; */
+#define ALIKE_TO_STORED 0.6f /* to a prompt, by mapped tokens */
+#define NO_SCORE (-2)        /* of a prompt without tokens */
+#define SAMPLES 256          /* prompts whose token scores say what is usual */
+#define SAMPLES_STAY 8       /* until the index has grown by such a part */
 
 struct candidate {
     uint64_t job; /* the newest picture that passes; 0: it was removed a moment ago */
@@ -54,7 +56,7 @@ struct kiln_meaning_scratch {
     struct kiln_vector_found found;
     struct candidate candidates[KILN_MEANING_HITS_MAX]; /* [found.count] */
     struct kiln_token_query *tokens;                    /* NULL: rank by vectors */
-    float spreads; /* above the usual score, from which on a hit is alike */
+    float alike; /* ALIKE, ALIKE_MAPPED or ALIKE_TO_STORED, of a query with tokens */
     struct kiln_prompt_row read[KILN_MEANING_HITS_MAX + SAMPLES]; /* whose tokens are to be read: */
     uint32_t read_count; /* the candidates', and the samples' if these are due */
     struct stored_tokens samples[SAMPLES];
@@ -209,7 +211,6 @@ static void begin(struct kiln_meaning_scratch *s, uint32_t count)
     s->known = false;
     s->wanted = count;
     s->found.count = 0;
-    s->spreads = SPREADS;
 }
 
 /* The vector of a query, and its tokens if the embedder has such. */
@@ -228,8 +229,7 @@ static int embed_query(struct kiln_meaning *m, struct kiln_meaning_scratch *s, c
                    : kiln_world_no_memory(err);
     if (code == 0 && count > 0)
         code = kiln_token_query_new(features, count, dims, &s->tokens, err);
-    if (s->tokens)
-        s->spreads = kiln_embedder_info(m->embedder)->learned ? HEAD_SPREADS : TOKEN_SPREADS;
+    s->alike = kiln_embedder_info(m->embedder)->learned ? ALIKE_MAPPED : ALIKE;
     free(features);
     return code;
 }
@@ -269,7 +269,7 @@ static int make_query(void *arg, size_t place, const uint8_t *tokens, size_t siz
 {
     struct taking *taking = arg;
     (void)place;
-    taking->scratch->spreads = size > 0 ? HEAD_SPREADS : SPREADS;
+    taking->scratch->alike = ALIKE_TO_STORED;
     return size > 0 ? kiln_token_query_of(tokens, size, taking->dims, &taking->scratch->tokens, err)
                     : 0;
 }
@@ -341,7 +341,14 @@ static int take_tokens(void *arg, size_t place, const uint8_t *tokens, size_t si
     return 0;
 }
 
-/* Median of the scores of prompts anywhere, and its spread, as of struct kiln_vector_found. */
+static int by_value(const void *a, const void *b)
+{
+    const float x = *(const float *)a, y = *(const float *)b;
+    return (x > y) - (x < y);
+}
+
+/* What a quarter of the prompts do not reach.  Of a dozen prompts half may share a word with the
+ * query: their median would be no background, and their spread as wide as the way to 1. */
 static void measure_usual(struct kiln_meaning_scratch *s)
 {
     const uint32_t samples = s->samples_rows < SAMPLES ? s->samples_rows : SAMPLES;
@@ -353,7 +360,8 @@ static void measure_usual(struct kiln_meaning_scratch *s)
         if (score > NO_SCORE)
             scores[count++] = score;
     }
-    kiln_vector_background(scores, count, &s->found);
+    qsort(scores, count, sizeof *scores, by_value);
+    s->found.usual = count > 0 ? scores[count / 4] : 1;
 }
 
 /* What the vectors found, ranked by tokens; prompts without any come last. */
@@ -382,10 +390,9 @@ static int rank(struct kiln_meaning *m, struct kiln_meaning_scratch *s, struct k
     int code = s->tokens && s->found.count > 0 ? rank_by_tokens(m, s, session, err) : 0;
     if (code != 0)
         return code;
-    /* Of a dozen prompts several share a word with the query: they are what is usual, and widen its
-     * spread, so that the right one does not stand out as it does among many. */
-    const float few = s->tokens && s->rows < FEW ? (float)s->rows / FEW : 1;
-    const float alike = s->found.usual + few * s->spreads * s->found.spread;
+    const float usual = s->found.usual;
+    const float alike =
+        s->tokens ? usual + s->alike * (1 - usual) : usual + SPREADS * s->found.spread;
     for (uint32_t i = 0; i < s->found.count && i < s->wanted; i++) {
         const struct candidate *c = &s->candidates[i];
         if (c->job == 0)
