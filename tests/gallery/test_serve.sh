@@ -47,6 +47,22 @@ for _ in $(seq 60); do # they are complete a moment after the last picture
 done
 [ -z "$missing" ] || die "the page of metrics lacks $missing: $(grep '^kiln_gallery' metrics.txt | head -40)"
 
+# A search that cannot find a new picture yet says so.
+printf '{"prompt": "a zeppelin", "size": "64x64"}\n' >late.jsonl
+sql "BEGIN; LOCK TABLE gallery_text IN SHARE MODE; SELECT pg_sleep(60)" >/dev/null 2>&1 &
+until_sql "SELECT count(*) FROM pg_locks WHERE relation = 'gallery_text'::regclass AND mode = 'ShareLock' AND granted" 1
+ok kiln enqueue late.jsonl --batch late
+ok kiln wait late --timeout 60
+front() { curl -sS --max-time 60 "http://127.0.0.1:$GALLERY_PORT/?q=zeppelin" >page.html; }
+front
+says 'No picture matches' page.html
+says '<p>1 new picture is not found yet.</p>' page.html
+sql "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE relation = 'gallery_text'::regclass AND mode = 'ShareLock'" >/dev/null
+until_sql "SELECT count(*) FROM gallery_text" 64
+front
+says '1 picture' page.html
+! grep -q 'not found yet' page.html || die "a picture that was found is not found yet"
+
 # It ends at once, with requests under way too.
 kill -TERM "$gallery"
 wait "$gallery" || die "ended with $?"

@@ -77,6 +77,13 @@ void kiln_mixed_free(struct kiln_mixed *mixed)
     free(mixed);
 }
 
+uint32_t kiln_mixed_waiting(struct kiln_mixed *mixed)
+{
+    uint32_t pictures, prompts, waiting;
+    kiln_meaning_progress(mixed->meaning, &pictures, &prompts, &waiting);
+    return waiting;
+}
+
 /* A searcher for this thread, until it is given back. */
 static int take_searcher(struct kiln_mixed *mixed, struct searcher *ret, struct kiln_error *err)
 {

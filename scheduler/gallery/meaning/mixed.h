@@ -30,6 +30,8 @@ int kiln_mixed_new(const struct kiln_config *config, struct kiln_meaning *meanin
                    struct kiln_mixed **ret, struct kiln_error *err) KILN_MUST_CHECK;
 void kiln_mixed_free(struct kiln_mixed *mixed); /* accepts NULL */
 
+/* Prompts that have no vector yet: words alone find their pictures.  Any thread. */
+uint32_t kiln_mixed_waiting(struct kiln_mixed *mixed);
 /* As kiln_gallery_list, for a query with words; the order of the query is not looked at.  Any
  * thread, with a session of its own.  KILN_BAD_INPUT: a cursor of another query, or words with
  * nothing to search for. */

@@ -195,16 +195,47 @@ static void add_link(const struct kiln_gallery_ask *ask, const char *rel, const 
     kiln_text_printf(out, "\">%s</a>", label);
 }
 
-static void add_pager(const struct kiln_gallery_ask *ask, const struct kiln_gallery_page *page,
-                      struct kiln_text *out)
+/* At the end of a search: what it could not find yet. */
+static int add_waiting(struct kiln_web_visit *visit, const struct kiln_gallery_ask *ask,
+                       const struct kiln_gallery_page *page, struct kiln_error *err)
 {
+    struct kiln_gallery_app *app = kiln_gallery_app(visit);
+    struct kiln_text *out = &visit->reply.body;
+    uint32_t waiting = 0;
+    int rc = kiln_gallery_waiting(visit->session, app->pool, &waiting, err);
+    const bool more = waiting > KILN_GALLERY_WAITING_MAX;
+    if (rc == 0 && waiting > 0) {
+        kiln_text_puts(out, page->indexing ? "<p>The index of words is being made: " : "<p>");
+        if (more)
+            kiln_text_puts(out, page->indexing ? "more than " : "More than ");
+        kiln_html_count(out, more ? KILN_GALLERY_WAITING_MAX : waiting);
+        kiln_text_printf(out, " %s %s not found yet.</p>", page->indexing ? "older" : "new",
+                         waiting == 1 ? "picture is" : "pictures are");
+    }
+    const uint32_t prompts = ask->mixed ? kiln_mixed_waiting(ask->mixed) : 0;
+    if (prompts > 0) {
+        kiln_text_puts(out, "<p>");
+        kiln_html_count(out, prompts);
+        kiln_text_printf(out, " %s found by words alone so far.</p>",
+                         prompts == 1 ? "prompt is" : "prompts are");
+    } else if (!ask->mixed && kiln_keeper_waits(app->keeper)) {
+        kiln_text_puts(out, "<p>Search by meaning is being prepared: search again in a "
+                            "moment.</p>");
+    }
+    return rc;
+}
+
+static int add_pager(struct kiln_web_visit *visit, const struct kiln_gallery_ask *ask,
+                     const struct kiln_gallery_page *page, struct kiln_error *err)
+{
+    struct kiln_text *out = &visit->reply.body;
+    int rc = 0;
     bool relevance = ask->query.order == KILN_GALLERY_RELEVANCE;
     kiln_text_puts(out, "<nav class=\"pager\" aria-label=\"Pages\">");
     if (ask->query.cursor && page->newer[0])
         add_link(ask, "prev", relevance ? "Better matches" : "Newer pictures", page->newer, out);
-    if (page->indexing)
-        kiln_text_puts(out, "<p>The index of words is being made: older pictures are not found "
-                            "yet.</p>");
+    if (ask->query.words && (page->indexing || !page->older[0]))
+        rc = add_waiting(visit, ask, page, err);
     if (page->out_of_time && page->searched_back_to_ms) {
         kiln_text_puts(out, "<p>Searched back to ");
         kiln_html_time(out, page->searched_back_to_ms);
@@ -217,6 +248,7 @@ static void add_pager(const struct kiln_gallery_ask *ask, const struct kiln_gall
                                    : "Older pictures",
                  page->older, out);
     kiln_text_puts(out, "</nav>");
+    return rc;
 }
 
 static void add_heading(const struct kiln_gallery_ask *ask, struct kiln_text *out)
@@ -377,7 +409,8 @@ int kiln_gallery_front(struct kiln_web_visit *visit, struct kiln_error *err)
     else
         kiln_text_add(out, tiles.at ? tiles.at : "", tiles.len);
     kiln_text_release(&tiles);
-    add_pager(&ask, &page, out);
+    if (rc == 0)
+        rc = add_pager(visit, &ask, &page, err);
     kiln_gallery_end(visit);
     return rc;
 }

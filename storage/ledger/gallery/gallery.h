@@ -159,6 +159,12 @@ int kiln_gallery_fresh(struct kiln_ledger *session, const struct kiln_gallery_qu
                        char moment[KILN_GALLERY_MOMENT_MAX], kiln_each_tile *each, void *arg,
                        bool *ret_lost, struct kiln_error *err) KILN_MUST_CHECK;
 
+/* Pictures of the pool that searches by words do not find yet: those of the last second, or, while
+ * the index is being made, older ones.  KILN_GALLERY_WAITING_MAX + 1: there are more. */
+#define KILN_GALLERY_WAITING_MAX 1000
+int kiln_gallery_waiting(struct kiln_ledger *session, const char *pool, uint32_t *ret,
+                         struct kiln_error *err) KILN_MUST_CHECK;
+
 /* Tiles of these jobs in this order, as far as the filter shows them: for other searches. */
 int kiln_gallery_tiles(struct kiln_ledger *session, const struct kiln_gallery_filter *filter,
                        const uint64_t *jobs, uint32_t count, kiln_each_tile *each, void *arg,
