@@ -50,6 +50,11 @@ def make_queries(count, captions, rng):
     for _, things, _ in captions:
         for pair in {(t["shape"], t["colour"]) for t in things}:
             having[pair] = having.get(pair, 0) + 1
+    texts = {f"a {colour_word} {shape_word}" for (shape, colour), captions_of in having.items() if captions_of >= 10
+             for colour_word in COLOUR_WORDS.get(colour, [colour]) for shape_word in SHAPE_WORDS[shape]}
+    if len(texts) < count:
+        sys.exit(f"{len(captions)} captions answer {len(texts)} different queries, each by ten captions or more; "
+                 f"{count} were asked for: make more with --captions, or ask for fewer with --queries")
     seen = {}
     while len(seen) < count:
         shape, colour = rng.choice(SHAPES), rng.choice(COLOUR_NAMES)
@@ -113,9 +118,9 @@ def main():
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
     captions = list(make_captions(args.captions, random.Random(args.seed)))
+    queries = make_queries(args.queries, captions, random.Random(args.seed + 1))
     rows = [line(text, things, i, scene) for i, (text, things, scene) in enumerate(captions)]
     (args.out / "captions.jsonl").write_text("\n".join(rows) + "\n")
-    queries = make_queries(args.queries, captions, random.Random(args.seed + 1))
     rows = [line(text, [thing], i) for i, (text, thing) in enumerate(queries.items())]
     (args.out / "queries.jsonl").write_text("\n".join(rows) + "\n")
     for name, make, seed in (("vague", make_vague, 2), ("other", make_other, 3)):
