@@ -48,6 +48,7 @@
 #define PAGES_MAX 5000 /* that are looked through for them */
 #define QUERIES 100    /* whose recall is measured */
 #define START_LIMIT_S 120.0
+#define APART_LEAST 3 /* processors */
 
 enum { WORDS, MEANING, FOUND, PAGE, PICTURE, THUMBNAIL, KINDS };
 enum { STOPPED, FOLLOWS, BUSY, TURNS }; /* what the gallery does beside the commits */
@@ -133,7 +134,13 @@ static int launch(struct load *load, const char *url_file, struct kiln_error *er
  * started on. */
 static int leave_processors(struct load *load, struct kiln_error *err)
 {
+    const long online = sysconf(_SC_NPROCESSORS_ONLN);
     cpu_set_t elsewhere;
+    if (online < APART_LEAST)
+        return kiln_fail(err, KILN_BAD_INPUT,
+                         "--apart needs %d processors or more, two of them for the gallery; this "
+                         "machine has %ld",
+                         APART_LEAST, online);
     CPU_ZERO(&elsewhere);
     int rc = sched_getaffinity(0, sizeof load->own_cpus, &load->own_cpus);
     for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
@@ -515,7 +522,8 @@ int kiln_bench_gallery_load(struct kiln_bench *bench, struct kiln_error *err)
                              "auto for the encoder of the model of the settings");
     if (rc == 0 && bench->apart) { /* before anything is made that would be in vain */
         rc = leave_processors(load, err);
-        come_back(load);
+        if (rc == 0)
+            come_back(load);
     }
     load->own_encoder = rc == 0 && strcmp(bench->embedder, "auto") == 0;
     rc = rc ? rc : kiln_bench_index_words(bench, err);
