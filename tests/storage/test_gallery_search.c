@@ -197,6 +197,19 @@ static void filters_narrow_a_search(void **state)
     expect_query(&query, "");
 }
 
+/* Jobs that are found, and how many of them tiles show. */
+static void expect_jobs(const struct kiln_gallery_query *query, uint32_t jobs, uint32_t shown)
+{
+    uint64_t at[KILN_GALLERY_ROWS_MAX];
+    struct kiln_gallery_page page;
+    struct seen seen = {0};
+    int rc = kiln_gallery_jobs(session, query, at, &page, &rig.err);
+    rc =
+        rc ? rc : kiln_gallery_tiles(session, &query->filter, at, page.rows, note, &seen, &rig.err);
+    kiln_test_ok(rc, rig.err);
+    assert_true(page.rows == jobs && seen.count == shown);
+}
+
 static void what_is_raised_or_removed_is_gone_at_once(void **state)
 {
     (void)state;
@@ -208,11 +221,13 @@ static void what_is_raised_or_removed_is_gone_at_once(void **state)
              (unsigned long long)made[3]);
     free(kiln_test_sql(rig.stack, sql));
     expect_query(&query, ""); /* before the follower has come by */
+    expect_jobs(&query, 1, 0);
     uint32_t count;
     bool more;
     kiln_test_ok(kiln_gallery_count(session, &query, &count, &more, &rig.err), rig.err);
     assert_int_equal(count, 0);
     settle();
+    expect_jobs(&query, 0, 0);
     expect_query(&query, "");
     snprintf(sql, sizeof sql, "UPDATE image SET safety_flag = NULL WHERE job_id = %llu",
              (unsigned long long)made[3]);

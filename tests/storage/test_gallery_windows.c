@@ -13,10 +13,10 @@
 
 #define PART ((uint64_t)1 << KILN_PART_BITS)
 
-/* The parts that the lexemes name; they must be one run. */
-static void read_parts(const char *lexemes, uint64_t *ret_low, uint64_t *ret_high)
+/* The parts that are named; they must be one run. */
+static void read_parts(const char *parts, uint64_t *ret_low, uint64_t *ret_high)
 {
-    const char *at = strstr(lexemes, "'j:");
+    const char *at = strstr(parts, "'j:");
     assert_non_null(at);
     *ret_low = *ret_high = strtoull(at + 3, NULL, 10);
     for (at++; (at = strstr(at, "'j:")) != NULL; at++)
@@ -39,22 +39,25 @@ static void walk(const struct kiln_gallery_index *index, bool newer, uint64_t at
     if (!more)
         return;
     for (; more; count++) {
-        char *lexemes;
-        assert_int_equal(kiln_parts_lexemes(&window, "('x')", &lexemes, &err), 0);
+        char *lexemes, *parts;
+        assert_int_equal(kiln_parts_lexemes(&window, "('x')", &lexemes, &parts, &err), 0);
+        assert_string_equal(lexemes, "('x')");
         if (window.whole) {
             const uint64_t begin = count ? next : from / PART;
-            assert_string_equal(lexemes, "('x')");
+            assert_null(parts);
             low = newer ? begin : to / PART;
             high = newer ? to / PART : begin;
         } else {
-            read_parts(lexemes, &low, &high);
+            read_parts(parts, &low, &high);
         }
         free(lexemes);
+        free(parts);
         if (window.whole && test_random_below(random, 2)) { /* it had too many */
             kiln_parts_narrow(&window);
-            assert_int_equal(kiln_parts_lexemes(&window, "('x')", &lexemes, &err), 0);
-            read_parts(lexemes, &low, &high);
+            assert_int_equal(kiln_parts_lexemes(&window, "('x')", &lexemes, &parts, &err), 0);
+            read_parts(parts, &low, &high);
             free(lexemes);
+            free(parts);
         }
         assert_true(high - low < 128 || window.whole);
         assert_true((newer ? low : high) == (count ? next : from / PART));
@@ -120,6 +123,12 @@ static void the_first_window_is_as_wide_as_the_frequency_says(void **state)
     index.rarest = 64000;
     kiln_parts_begin(&window, &index, false, INT64_MAX, 0, 49);
     assert_int_equal(window.parts, 1);
+    /* The newest part has just begun. */
+    index.last = 64 * PART + 10;
+    kiln_parts_begin(&window, &index, false, INT64_MAX, 0, 49);
+    assert_int_equal(window.parts, 2);
+    index.last = 64 * PART - 2;
+    kiln_parts_begin(&window, &index, false, INT64_MAX, 0, 49);
     /* Fewer hits than thought: wider, as far as the time goes. */
     window.begun_ms = kiln_clock_ms();
     assert_true(kiln_parts_next(&window, 0, 49, kiln_clock_ms() + 100000));
@@ -176,11 +185,11 @@ static void a_window_has_no_frequent_beginnings(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         for (int loose = 0; loose < 2; loose++) {
             struct kiln_parts window;
-            char *lexemes;
+            char *lexemes, *parts;
             snprintf(index.frequent, sizeof index.frequent, "%s",
                      loose ? "('sta':*) ('ring':*)" : "");
             kiln_parts_begin(&window, &index, false, INT64_MAX, 0, 49);
-            assert_int_equal(kiln_parts_lexemes(&window, cases[i][0], &lexemes, &err), 0);
+            assert_int_equal(kiln_parts_lexemes(&window, cases[i][0], &lexemes, &parts, &err), 0);
             assert_string_equal(lexemes, cases[i][loose]);
             free(lexemes);
         }

@@ -90,14 +90,16 @@ static void add_days(const struct kiln_gallery_ask *ask, const struct days *days
 
 /* --- around the grid -------------------------------------------------------------------------- */
 
-/* on_days: pictures that were counted by days; so many need no other count. */
+/* on_days: pictures that were counted by days; some: there was no time for all days, and another
+ * count would not come farther. */
 static int add_count(struct kiln_web_visit *visit, const struct kiln_gallery_ask *ask,
-                     uint64_t on_days, struct kiln_error *err)
+                     uint64_t on_days, bool some, struct kiln_error *err)
 {
     struct kiln_text *out = &visit->reply.body;
     struct kiln_gallery_query query = ask->query;
-    uint32_t count = KILN_GALLERY_COUNT_MAX;
-    bool more = on_days > KILN_GALLERY_COUNT_MAX;
+    const bool many = on_days > KILN_GALLERY_COUNT_MAX;
+    uint32_t count = many ? KILN_GALLERY_COUNT_MAX : (uint32_t)on_days;
+    bool more = many || some;
     query.budget_ms = ASIDE_MS;
     query.order = KILN_GALLERY_NEWEST, query.cursor = NULL;
     int rc = more ? 0 : kiln_gallery_count(visit->session, &query, &count, &more, err);
@@ -352,7 +354,7 @@ static int add_top(struct kiln_web_visit *visit, const struct kiln_gallery_ask *
     int rc = kiln_gallery_days(visit->session, &query, note_day, days, &back_to, err);
     days->older = days->older || back_to > 0;
     if (rc == 0)
-        rc = add_count(visit, ask, days->pictures, err);
+        rc = add_count(visit, ask, days->pictures, back_to > 0, err);
     add_ways(ask, out);
     kiln_text_puts(out, "</div>");
     if (rc == 0 && ask->query.filter.batch)

@@ -75,9 +75,9 @@ static int add_day(struct days *days, int64_t day_ms, uint64_t pictures, struct 
     "  AS reached) b LEFT JOIN LATERAL (SELECT " DAY " AS day, count(*) AS pictures"               \
     "  FROM gallery_text t WHERE t.job_id < $7 AND t.job_id >= b.reached AND " COUNTS              \
     "  AND (t.tsv @@ $3::tsquery) IS NOT FALSE GROUP BY 1) d ON true"
-/* $9 all lexemes if each row is to be checked. */
-#define REST                                                                                       \
-    "SELECT 0, " DAY ", count(*) FROM gallery_text t WHERE t.tsv @@ $3::tsquery"                   \
+/* $9 all lexemes if each row is to be checked, $10 the parts of the window, if it has some. */
+#define REST(PARTS)                                                                                \
+    "SELECT 0, " DAY ", count(*) FROM gallery_text t WHERE " PARTS "t.tsv @@ $3::tsquery"          \
     " AND ($9::tsquery IS NULL OR (t.tsv @@ $9::tsquery) IS TRUE)"                                 \
     " AND t.job_id + 0 < $7::bigint AND $8::integer > 0 AND " COUNTS " GROUP BY 2"
 #define KEPT                                                                                       \
@@ -87,7 +87,9 @@ static int add_day(struct days *days, int64_t day_ms, uint64_t pictures, struct 
     " AND ($5::bigint = 0 OR t.day <= to_timestamp(($5 - 1) / 1000.0)::date)"                      \
     " AND $3::text IS NULL AND $6::text IS NULL AND $7::bigint > 0 AND $8::integer > 0 GROUP BY 2"
 static const struct kiln_statement slice = {KILN_PLANNED_ONCE("gallery_days"), SLICE};
-static const struct kiln_statement rest = {KILN_PLANNED_ONCE("gallery_days_index"), REST};
+static const struct kiln_statement rest[2] = {
+    {KILN_PLANNED_ONCE("gallery_days_index"), REST("")},
+    {KILN_PLANNED_ONCE("gallery_days_parts"), REST(KILN_PARTS_SQL(10))}};
 static const struct kiln_statement kept = {"gallery_days_kept", KEPT};
 
 static void bind_counts(struct kiln_params *params, const struct kiln_gallery_question *question,
@@ -99,17 +101,19 @@ static void bind_counts(struct kiln_params *params, const struct kiln_gallery_qu
     KILN_BIND(params, lexemes, filter->from_ms, filter->to_ms, filter->prompt_hash, at, rows);
 }
 
-/* index: whose windows the statement asks; NULL: of none. */
+/* index: whose windows the statement asks; NULL: of none.  parts: of the window, or NULL. */
 static int read_days(struct kiln_ledger *session, const struct kiln_statement *statement,
                      const struct kiln_gallery_question *question,
-                     const struct kiln_gallery_index *index, const char *lexemes, uint64_t *at,
-                     struct days *days, struct kiln_error *err)
+                     const struct kiln_gallery_index *index, const char *lexemes, const char *parts,
+                     uint64_t *at, struct days *days, struct kiln_error *err)
 {
     struct kiln_params params = {0};
     PGresult *rows = NULL;
     bind_counts(&params, question, lexemes, *at, SLICE_ROWS);
     if (index)
         KILN_BIND(&params, kiln_gallery_compared(question, index));
+    if (parts)
+        KILN_BIND(&params, parts);
     int rc = kiln_ledger_run(session, statement, &params, &rows, err);
     for (int row = 0; rc == 0 && row < PQntuples(rows); row++) {
         int64_t day_ms;
@@ -131,14 +135,16 @@ static int count_windows(struct kiln_ledger *session, const struct kiln_gallery_
     bool more = true;
     kiln_parts_begin(&window, index, false, at, question->lowest, WINDOW_HITS);
     while (more) {
-        char *lexemes;
+        char *lexemes, *parts;
         const uint64_t before = days->pictures;
         uint64_t behind = window.at;
-        int rc = kiln_parts_lexemes(&window, question->lexemes, &lexemes, err);
+        int rc = kiln_parts_lexemes(&window, question->lexemes, &lexemes, &parts, err);
         if (rc)
             return rc;
-        rc = read_days(session, &rest, question, index, lexemes, &behind, days, err);
+        rc = read_days(session, &rest[parts != NULL], question, index, lexemes, parts, &behind,
+                       days, err);
         free(lexemes);
+        free(parts);
         if (rc == 0)
             rc = kiln_parts_go_on(&window, session, (uint32_t)(days->pictures - before),
                                   KILN_GALLERY_COUNT_MAX, question->deadline, &more, err);
@@ -175,7 +181,7 @@ static int walk(struct kiln_ledger *session, const struct kiln_gallery_question 
     int rc = 0;
     *ret_rare = false;
     for (uint64_t read = SLICE_ROWS; rc == 0 && *at > question->lowest; read += SLICE_ROWS) {
-        rc = read_days(session, &slice, question, NULL, question->lexemes, at, days, err);
+        rc = read_days(session, &slice, question, NULL, question->lexemes, NULL, at, days, err);
         *ret_rare = indexed && days->pictures * INDEX_SHARE < read;
         if (*ret_rare || days->pictures > most || kiln_clock_ms() >= question->deadline)
             break;
@@ -190,7 +196,7 @@ static int count_days(struct kiln_ledger *session, const struct kiln_gallery_que
     struct kiln_gallery_index index = {0};
     *ret_back_to_ms = 0;
     if (!question->lexemes && !question->query->filter.prompt_hash)
-        return read_days(session, &kept, question, NULL, NULL, &at, days, err);
+        return read_days(session, &kept, question, NULL, NULL, NULL, &at, days, err);
     int rc = question->lexemes ? kiln_gallery_look(session, question, &index, err) : 0;
     bool rare = is_rare(&index);
     if (rc == 0 && !rare)
@@ -227,23 +233,28 @@ int kiln_gallery_days(struct kiln_ledger *session, const struct kiln_gallery_que
 /* --- counts ------------------------------------------------------------------------------------
  */
 
-/* As COUNTS, and $7 behind this job, $9 as for REST, $10 the most hits. */
-#define HITS                                                                                       \
-    "SELECT t.job_id FROM gallery_text t WHERE t.tsv @@ $3::tsquery AND t.job_id + 0 < $7::bigint" \
+/* As COUNTS, and $7 behind this job, $9 as for REST, $10 the most hits, $11 the parts. */
+#define HITS(PARTS)                                                                                \
+    "SELECT t.job_id FROM gallery_text t WHERE " PARTS "t.tsv @@ $3::tsquery"                      \
+    " AND t.job_id + 0 < $7::bigint"                                                               \
     " AND ($9::tsquery IS NULL OR (t.tsv @@ $9::tsquery) IS TRUE)"                                 \
     " AND $8::integer > 0 AND " COUNTS " LIMIT $10::integer"
-static const struct kiln_statement hits_index = {KILN_PLANNED_ONCE("gallery_count"), HITS};
+static const struct kiln_statement hits_index[2] = {
+    {KILN_PLANNED_ONCE("gallery_count"), HITS("")},
+    {KILN_PLANNED_ONCE("gallery_count_parts"), HITS(KILN_PARTS_SQL(11))}};
 
 static int add_hits(struct kiln_ledger *session, const struct kiln_gallery_question *question,
-                    const struct kiln_gallery_index *index, const char *lexemes, uint64_t at,
-                    struct kiln_gallery_hits *hits, struct kiln_error *err)
+                    const struct kiln_gallery_index *index, const char *lexemes, const char *parts,
+                    uint64_t at, struct kiln_gallery_hits *hits, struct kiln_error *err)
 {
     struct kiln_params params = {0};
     PGresult *rows = NULL;
     bind_counts(&params, question, lexemes, at, 1);
     KILN_BIND(&params, kiln_gallery_compared(question, index));
     KILN_BIND(&params, KILN_GALLERY_HITS_MAX - hits->count);
-    int rc = kiln_ledger_run(session, &hits_index, &params, &rows, err);
+    if (parts)
+        KILN_BIND(&params, parts);
+    int rc = kiln_ledger_run(session, &hits_index[parts != NULL], &params, &rows, err);
     for (int row = 0; rc == 0 && row < PQntuples(rows); row++)
         if (hits->count < KILN_GALLERY_HITS_MAX)
             hits->jobs[hits->count++] = kiln_row_u64(rows, row, 0);
@@ -263,13 +274,14 @@ static int find_any(struct kiln_ledger *session, const struct kiln_gallery_quest
     kiln_parts_begin(&window, index, false, top(question), question->lowest, WINDOW_HITS);
     kiln_parts_allow_whole(&window, index); /* KILN_GALLERY_HITS_MAX ends it */
     while (more) {
-        char *lexemes;
+        char *lexemes, *parts;
         const uint32_t before = hits->count;
-        int rc = kiln_parts_lexemes(&window, question->lexemes, &lexemes, err);
+        int rc = kiln_parts_lexemes(&window, question->lexemes, &lexemes, &parts, err);
         if (rc)
             return rc;
-        rc = add_hits(session, question, index, lexemes, window.at, hits, err);
+        rc = add_hits(session, question, index, lexemes, parts, window.at, hits, err);
         free(lexemes);
+        free(parts);
         if (rc || hits->count == KILN_GALLERY_HITS_MAX)
             return rc;
         rc = kiln_parts_go_on(&window, session, hits->count - before, 2 * WINDOW_HITS,
@@ -324,7 +336,8 @@ static int count_frequent(struct kiln_ledger *session, const struct kiln_gallery
 static int count(struct kiln_ledger *session, const struct kiln_gallery_question *question,
                  struct kiln_gallery_hits *hits, struct kiln_error *err)
 {
-    const struct kiln_gallery_want want = {KILN_GALLERY_HITS_MAX, KILN_GALLERY_HITS_MAX};
+    const struct kiln_gallery_want want = {.most = KILN_GALLERY_HITS_MAX,
+                                           .enough = KILN_GALLERY_HITS_MAX};
     struct kiln_gallery_index index = {0};
     struct days days = {0};
     struct kiln_gallery_place place;
@@ -346,7 +359,7 @@ static int count(struct kiln_ledger *session, const struct kiln_gallery_question
                    : check_hits(session, question, hits, err);
     }
     if (rc == 0 && index.complete && !question->lexemes) {
-        rc = read_days(session, &kept, question, NULL, NULL, &at, &days, err);
+        rc = read_days(session, &kept, question, NULL, NULL, NULL, &at, &days, err);
         free(days.at);
         hits->count = KILN_GALLERY_HITS_MAX;
         hits->out_of_time = false;

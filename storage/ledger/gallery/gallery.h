@@ -133,8 +133,8 @@ int kiln_gallery_list(struct kiln_ledger *session, const struct kiln_gallery_que
                       struct kiln_error *err) KILN_MUST_CHECK;
 
 /* The jobs of a page, newest first whatever the order of the query: for a search that orders them
- * in its own way and reads their tiles later.  ret_jobs: [query->rows_max]; their number is
- * ret->rows. */
+ * in its own way and reads their tiles later.  With words some of them may have been hidden a
+ * second ago; the tiles say so.  ret_jobs: [query->rows_max]; their number is ret->rows. */
 int kiln_gallery_jobs(struct kiln_ledger *session, const struct kiln_gallery_query *query,
                       uint64_t *ret_jobs, struct kiln_gallery_page *ret,
                       struct kiln_error *err) KILN_MUST_CHECK;

@@ -68,13 +68,16 @@ static int find_heads(struct kiln_ledger *session, const struct kiln_gallery_que
 /* --- pages -------------------------------------------------------------------------------------
  */
 
-/* The jobs of a page, and where the list goes on.  hits->count: at most rows_max. */
+/* The jobs of a page, and where the list goes on.  hits->count: at most rows_max.  unchecked: as in
+ * kiln_gallery_want. */
 static int find_newest(struct kiln_ledger *session, const struct kiln_gallery_question *question,
-                       const struct kiln_gallery_place *place, struct kiln_gallery_hits *hits,
-                       struct kiln_gallery_page *page, struct kiln_error *err)
+                       const struct kiln_gallery_place *place, bool unchecked,
+                       struct kiln_gallery_hits *hits, struct kiln_gallery_page *page,
+                       struct kiln_error *err)
 {
     const uint32_t rows_max = question->query->rows_max;
-    const struct kiln_gallery_want want = {.most = rows_max + 1, .enough = rows_max + 1};
+    const struct kiln_gallery_want want = {
+        .most = rows_max + 1, .enough = rows_max + 1, .unchecked = unchecked};
     int rc = question->query->filter.stacked
                  ? find_heads(session, question, place, want.most, hits, err)
                  : kiln_gallery_find(session, question, place, &want, hits, err);
@@ -106,7 +109,7 @@ static int list_newest(struct kiln_ledger *session, const struct kiln_gallery_qu
     struct kiln_gallery_hits *hits = malloc(sizeof *hits);
     if (!hits)
         return kiln_fail(err, KILN_NO_MEMORY, "gallery: no memory for a page");
-    int rc = find_newest(session, question, place, hits, page, err);
+    int rc = find_newest(session, question, place, false, hits, page, err);
     if (rc == 0)
         rc = kiln_gallery_read_tiles(session, &question->query->filter, question->batch_id,
                                      hits->jobs, NULL, hits->count, each, arg, &page->rows, err);
@@ -163,7 +166,7 @@ int kiln_gallery_jobs(struct kiln_ledger *session, const struct kiln_gallery_que
     int rc = kiln_gallery_ask(session, &newest, &question, err);
     if (rc == 0) {
         rc = kiln_gallery_place_read(&question, &place, err);
-        rc = rc ? rc : find_newest(session, &question, &place, hits, &page, err);
+        rc = rc ? rc : find_newest(session, &question, &place, true, hits, &page, err);
         kiln_gallery_question_release(&question);
     }
     if (rc == 0) {

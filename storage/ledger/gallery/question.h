@@ -2,8 +2,8 @@
  * read.
  *
  * Private to the room.  A filter is checked twice: its lexemes narrow the search in gallery_text,
- * and KILN_GALLERY_SHOWN is checked in image itself, so that a level that was raised a moment ago
- * hides its picture before the follower has come by.
+ * and KILN_GALLERY_SHOWN is checked in image itself, at the latest when tiles are read, so that a
+ * level that was raised a moment ago hides its picture before the follower has come by.
  */
 #ifndef KILN_GALLERY_QUESTION_H
 #define KILN_GALLERY_QUESTION_H
@@ -94,6 +94,7 @@ struct kiln_gallery_hits {
 struct kiln_gallery_want {
     uint32_t most;   /* hits at most */
     uint32_t enough; /* with so many, the walk is not given up for the index */
+    bool unchecked;  /* with words, as the index has them: the caller reads their tiles */
 };
 /* Pictures behind the place, by age. */
 int kiln_gallery_find(struct kiln_ledger *session, const struct kiln_gallery_question *question,

@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "schemas/clock.h"
@@ -11,6 +12,7 @@
 #define FEW 500        /* pictures: where about so many are left, they are one window */
 #define ROWS_A_PART 75 /* pictures of a rare word that cost as much as a part, 0.2 ms */
 #define PARTS_MAX 128  /* of a window */
+#define PART_JOBS (UINT64_C(1) << KILN_PART_BITS)
 #define LIST_MAX 50000 /* pictures with the rarest of some words: its list is read in 5 ms */
 /* A beginning of words that more pictures have may be left out of the query; each picture found is
  * then compared with it.  GIN reads lists of so many pictures in 5 ms. */
@@ -76,11 +78,19 @@ static uint64_t least(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
+/* The parts of the next jobs, so many of them.  The first of these parts may have few jobs. */
+static uint64_t parts_of_next(const struct kiln_parts *window, uint64_t jobs)
+{
+    if (window->newer)
+        return part_of(window->at + jobs) - part_of(window->at + 1) + 1;
+    const uint64_t lowest = window->at > jobs ? window->at - jobs : 0;
+    return part_of(window->at - 1) - part_of(lowest) + 1;
+}
+
 void kiln_parts_begin(struct kiln_parts *window, const struct kiln_gallery_index *index, bool newer,
                       uint64_t at, uint64_t farthest, uint32_t wanted)
 {
     const uint64_t first = index->first > 0 ? index->first - 1 : 0, last = index->last + 1;
-    const uint64_t parts = part_of(last) - part_of(first) + 1;
     *window = (struct kiln_parts){
         .newer = newer, .at = at, .farthest = farthest, .frequent = index->frequent};
     if (newer) {
@@ -91,10 +101,13 @@ void kiln_parts_begin(struct kiln_parts *window, const struct kiln_gallery_index
         window->farthest = farthest > index->first ? farthest : index->first;
     }
     /* Half as many again as should be enough. */
-    window->parts = index->rarest ? wanted * 3 / 2 * parts / index->rarest + 1 : 1;
+    window->parts = index->rarest
+                        ? parts_of_next(window, wanted * 3 / 2 * (last - first) / index->rarest + 1)
+                        : 1;
     window->whole = index->rarest > 0 && index->rarest < KILN_PARTS_WHOLE_HITS &&
                     index->rarest <= ROWS_A_PART * window->parts;
-    window->parts = window->whole ? parts : least(window->parts, PARTS_MAX);
+    window->parts =
+        window->whole ? part_of(last) - part_of(first) + 1 : least(window->parts, PARTS_MAX);
 }
 
 void kiln_parts_allow_whole(struct kiln_parts *window, const struct kiln_gallery_index *index)
@@ -150,23 +163,27 @@ static void put_others(struct kiln_text *text, const char *lexemes, const char *
     }
 }
 
-int kiln_parts_lexemes(struct kiln_parts *window, const char *lexemes, char **ret,
+int kiln_parts_lexemes(struct kiln_parts *window, const char *lexemes, char **ret, char **ret_parts,
                        struct kiln_error *err)
 {
-    struct kiln_text text = {0};
+    struct kiln_text others = {0}, parts = {0};
     uint64_t low = 1, high = 0;
     char digits[24];
-    put_others(&text, lexemes, window->frequent);
-    bool some = !window->whole && bounds(window, &low, &high);
+    const bool some = !window->whole && bounds(window, &low, &high);
+    put_others(&others, lexemes, window->frequent);
     for (uint64_t part = low; part <= high; part++) {
         snprintf(digits, sizeof digits, "%" PRIu64, part);
-        kiln_text_puts(&text, part > low ? " | " : " & (");
-        kiln_lexeme_put(&text, KILN_LEXEME_PART, digits);
+        kiln_text_puts(&parts, part > low ? " | " : "");
+        kiln_lexeme_put(&parts, KILN_LEXEME_PART, digits);
     }
-    kiln_text_puts(&text, some ? ")" : "");
     window->begun_ms = kiln_clock_ms();
-    *ret = kiln_text_take(&text);
-    return *ret ? 0 : kiln_fail(err, KILN_NO_MEMORY, "gallery: no memory for a query");
+    *ret = kiln_text_take(&others);
+    *ret_parts = some ? kiln_text_take(&parts) : NULL;
+    if (*ret && (*ret_parts || !some))
+        return 0;
+    free(*ret);
+    free(*ret_parts);
+    return kiln_fail(err, KILN_NO_MEMORY, "gallery: no memory for a query");
 }
 
 bool kiln_parts_next(struct kiln_parts *window, uint32_t had, uint32_t wanted, int64_t deadline)
@@ -174,15 +191,16 @@ bool kiln_parts_next(struct kiln_parts *window, uint32_t had, uint32_t wanted, i
     uint64_t low, high;
     if (!bounds(window, &low, &high))
         return false;
+    const uint64_t from = window->at;
     window->at = window->newer ? ((high + 1) << KILN_PART_BITS) - 1 : low << KILN_PART_BITS;
+    const uint64_t searched = window->newer ? window->at - from : from - window->at;
     const int64_t took_ms = kiln_clock_ms() - window->begun_ms + 1;
     const int64_t left_ms = deadline > kiln_clock_ms() ? deadline - kiln_clock_ms() : 0;
-    const uint64_t searched = window->parts;
-    const uint64_t by_hits = window->parts * (wanted + 1) / (had + 1) + 1;
+    const uint64_t by_hits = searched * (wanted + 1) / (had + 1) / PART_JOBS + 1;
     const uint64_t by_time = window->parts * (uint64_t)left_ms / (uint64_t)took_ms;
     window->parts = least(least(by_hits, 8 * window->parts), by_time / 2);
     const uint64_t left = parts_left(window);
-    window->whole = window->may_be_whole && (had + 1) * left <= FEW * searched;
+    window->whole = window->may_be_whole && (had + 1) * left * PART_JOBS <= FEW * searched;
     window->parts = least(window->parts > 0 ? window->parts : 1, PARTS_MAX);
     window->parts = window->whole ? left : window->parts;
     return left > 0;

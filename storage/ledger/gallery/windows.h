@@ -4,16 +4,21 @@
  * picture also has a lexeme for its part of the jobs (KILN_LEXEME_PART), and a search asks for the
  * words in a window of a few parts at a time:
  *
- *     'star' & ('j:60' | 'j:59')
+ *     tsv @@ '''j:60'' | ''j:59''' AND tsv @@ '''star'''
+ *
+ * These are two conditions because GIN takes turns between conditions, and skips in the lists of
+ * one to where those of the other are.  Within one condition it reads the whole list of the rarest
+ * word.
  *
  * The first window is as wide as the frequency of the rarest word says, or has all pictures where
  * that is cheaper; the next ones are as wide as the hits so far and the time that is left say.
  *
- * Words that are seldom together need many windows, and each part costs GIN 0.2 ms, or 1.2 ms for
+ * Words that are seldom together need many windows, and each part costs GIN 0.2 ms, or 1 ms for
  * frequent words.  All lists of such words from end to end cost it less than a few windows
  * (RESULTS.md), so once the hits so far say that few are left, the rest of the jobs is one window,
  * if the caller allows it.  Its statement must end after some number of hits, for a page
- * KILN_PARTS_WHOLE_HITS: there may be more of them after all.  What it then has is any part of them.
+ * KILN_PARTS_WHOLE_HITS: there may be more of them after all.  What it then has is any part of
+ * them.
  *
  * The last word that somebody types is the beginning of a word (`'red':*`).  GIN reads the lists of
  * all words with it, for each window: 35 ms where 300,000 pictures have such a word.  If more than
@@ -62,9 +67,12 @@ void kiln_parts_begin(struct kiln_parts *window, const struct kiln_gallery_index
 void kiln_parts_allow_whole(struct kiln_parts *window, const struct kiln_gallery_index *index);
 /* A whole window had KILN_PARTS_WHOLE_HITS or more: its jobs are searched in narrow ones. */
 void kiln_parts_narrow(struct kiln_parts *window);
-/* The lexemes in the window, without frequent beginnings; malloc'd. */
-int kiln_parts_lexemes(struct kiln_parts *window, const char *lexemes, char **ret,
+/* The lexemes without frequent beginnings, and those of the parts of the window; NULL: of all that
+ * is left.  malloc'd. */
+int kiln_parts_lexemes(struct kiln_parts *window, const char *lexemes, char **ret, char **ret_parts,
                        struct kiln_error *err) KILN_MUST_CHECK;
+/* The condition of the parts, which are the nth parameter. */
+#define KILN_PARTS_SQL(nth) "tsv @@ $" #nth "::tsquery AND "
 /* The window after one that had so many of the hits that are still wanted; false: there is none. */
 bool kiln_parts_next(struct kiln_parts *window, uint32_t had, uint32_t wanted, int64_t deadline);
 /* The same, but after a window without hits the next one begins at a picture.  Any number of jobs
