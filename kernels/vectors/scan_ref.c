@@ -84,14 +84,15 @@ void kiln_scan_picked(const uint8_t *rows, const uint32_t *picked, int64_t count
 {
     int16_t wide[KILN_SCAN_DIMS_MAX];
     struct products p = {rows, picked, query, wide, count, dims, 0, ret};
-    for (int64_t d = 0; d < dims; d++) {
-        wide[d] = query[d];
+    for (int64_t d = 0; d < dims; d++)
         p.sum += 128 * query[d];
-    }
-    if (has_bytes())
+    if (has_bytes()) {
         multiply_bytes(&p);
-    else
-        multiply_words(&p);
+        return;
+    }
+    for (int64_t d = 0; d < dims; d++)
+        wide[d] = query[d];
+    multiply_words(&p);
 }
 
 void kiln_scan_rows(const uint8_t *rows, int64_t count, int64_t dims, const int8_t *query,

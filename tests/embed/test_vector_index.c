@@ -24,6 +24,7 @@ struct world {
     struct kiln_error err;
     float *vectors; /* [count][DIMS] */
     uint32_t count;
+    bool hits_only; /* of every search */
 };
 
 static float value(struct test_random *random)
@@ -104,8 +105,12 @@ static struct kiln_vector_found find(struct world *w, const float *vector, const
 {
     int8_t query[DIMS];
     struct kiln_vector_found found;
-    struct kiln_vector_query q = {
-        .query = query, .mask = mask, .mask_rows = mask_rows, .count = count, .exact = exact};
+    struct kiln_vector_query q = {.query = query,
+                                  .mask = mask,
+                                  .mask_rows = mask_rows,
+                                  .count = count,
+                                  .exact = exact,
+                                  .hits_only = w->hits_only};
     kiln_vector_encode_query(vector, DIMS, query, &q.scale);
     assert_int_equal(kiln_vector_index_search(w->index, w->search, &q, hits, &found, &w->err), 0);
     return found;
@@ -274,6 +279,11 @@ static void the_background_is_what_strangers_score(void **state)
     assert_true(fabsf(found.usual - usual) < 0.03f);
     assert_true(fabsf(found.spread - 1.4826f * scores[w.count / 2]) < 0.03f);
     assert_true(hits[0].score > found.usual + 3 * found.spread);
+    w.hits_only = true;
+    const uint32_t nearest = hits[0].number;
+    found = find(&w, w.vectors, NULL, 0, 1, false, hits);
+    assert_true(found.usual == 0 && found.spread == 0);
+    assert_true(found.count == 1 && hits[0].number == nearest);
     world_close(&w);
 }
 

@@ -167,8 +167,10 @@ float kiln_token_query_score(const struct kiln_token_query *q, const uint8_t *st
     for (size_t i = 0; i < q->count; i++) {
         float best = -INFINITY;
         kiln_scan_rows(rows, (int64_t)count, (int64_t)q->dims, q->rows + i * q->dims, products);
-        for (size_t k = 0; k < count; k++)
-            best = fmaxf(best, (float)products[k] * scales[k]);
+        for (size_t k = 0; k < count; k++) {
+            const float product = (float)products[k] * scales[k];
+            best = product > best ? product : best;
+        }
         sum += best * q->scales[i];
     }
     return isfinite(sum) ? fmaxf(-1, fminf(sum, 1)) : -2; /* the bytes may lie */

@@ -18,7 +18,7 @@
 
 #define KILN_INDEX_ROWS_MAX (1u << 24)
 #define KILN_INDEX_COUNT_MAX 1000  /* rows that a search may return */
-#define KILN_INDEX_CANDIDATES 5000 /* nearest by sketch, whose products are then computed */
+#define KILN_INDEX_CANDIDATES 2500 /* nearest by sketch, whose products are then computed */
 #define KILN_INDEX_BACKGROUND 1024 /* rows that `usual` and `spread` are measured on */
 
 struct kiln_vector_index;
@@ -48,6 +48,7 @@ struct kiln_vector_query {
     uint32_t mask_rows;   /* rows that the mask covers; later ones do not pass */
     uint32_t count;       /* 1 .. KILN_INDEX_COUNT_MAX */
     bool exact;           /* compare all rows, whatever it costs */
+    bool hits_only;       /* leave out what is usual */
 };
 
 struct kiln_vector_hit {
@@ -60,12 +61,9 @@ struct kiln_vector_found {
     uint32_t compared; /* rows whose product was computed */
     /* The scores of the query with rows anywhere: what is no resemblance.  Their median, and their
      * median absolute deviation x 1.4826, the standard deviation of a normal distribution; both
-     * stay what they are when up to half of the rows do resemble the query. */
+     * stay what they are when up to half of the rows do resemble the query.  0 with hits_only. */
     float usual, spread;
 };
-
-/* Fills usual and spread from these scores, which it overwrites; nothing with a count of 0. */
-void kiln_vector_background(float *scores, uint32_t count, struct kiln_vector_found *ret);
 
 int kiln_vector_search_new(struct kiln_vector_search **ret, struct kiln_error *err) KILN_MUST_CHECK;
 void kiln_vector_search_free(struct kiln_vector_search *search);

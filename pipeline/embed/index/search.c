@@ -210,16 +210,6 @@ static float median_of(float *values, uint32_t count)
     return values[count / 2];
 }
 
-void kiln_vector_background(float *scores, uint32_t count, struct kiln_vector_found *ret)
-{
-    if (count == 0)
-        return;
-    ret->usual = median_of(scores, count);
-    for (uint32_t i = 0; i < count; i++)
-        scores[i] = fabsf(scores[i] - ret->usual);
-    ret->spread = 1.4826f * median_of(scores, count);
-}
-
 /* On rows spread evenly over the index, passing or not. */
 static void measure_background(const struct kiln_vector_index *index,
                                const struct kiln_vector_query *q, uint32_t rows,
@@ -235,7 +225,10 @@ static void measure_background(const struct kiln_vector_index *index,
         kiln_scan_picked(segment->rows, &at, 1, index->dims, q->query, &product);
         scores[i] = (float)product * (segment->scales[at] * q->scale);
     }
-    kiln_vector_background(scores, samples, ret);
+    ret->usual = median_of(scores, samples);
+    for (uint32_t i = 0; i < samples; i++)
+        scores[i] = fabsf(scores[i] - ret->usual);
+    ret->spread = 1.4826f * median_of(scores, samples);
 }
 
 /* The heap, best first. */
@@ -272,6 +265,7 @@ int kiln_vector_index_search(const struct kiln_vector_index *index,
         ret->compared = compare_nearest(index, search, query, rows);
     sort_hits(search);
     ret->count = search->hit_count;
-    measure_background(index, query, rows, ret);
+    if (!query->hits_only)
+        measure_background(index, query, rows, ret);
     return 0;
 }
