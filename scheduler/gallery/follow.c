@@ -18,8 +18,9 @@
     500 /* of changes; a step has at most eight pages, which the keeper has room for */
 #define RATE_PAUSE_MS 20 /* between pages of old pictures for the rule: searches come first */
 #define PAUSE_MS 1000    /* between two looks at a ledger without changes, */
+#define CHANGES_MS 250   /* with some, so that no look finds many at once, */
 #define WANTED_MS 100    /* while the first search by meaning may come */
-#define EMBED_MS 1000    /* of steps that embed, with their rests, before a look at the ledger */
+#define EMBED_MS 250     /* of steps that embed, with their rests, before a look at the ledger */
 
 struct kiln_gallery_follow {
     struct kiln_follower *follower;
@@ -28,6 +29,7 @@ struct kiln_gallery_follow {
     struct kiln_gallery_files *files;
     struct kiln_rater *rater;
     struct kiln_background background;
+    bool changed; /* in this step */
     _Atomic uint64_t written, removed;
     _Atomic bool complete, writes;
 };
@@ -35,6 +37,7 @@ struct kiln_gallery_follow {
 static int report(void *arg, uint64_t job, bool gone, struct kiln_error *err)
 {
     struct kiln_gallery_follow *follow = arg;
+    follow->changed = true;
     kiln_gallery_files_forget(follow->files, job);
     kiln_alike_note(follow->alike, job, gone);
     return kiln_keeper_note(follow->keeper, job, gone, err);
@@ -63,12 +66,15 @@ static int open_meaning(struct kiln_gallery_follow *follow, struct kiln_error *e
     return rc;
 }
 
-/* New prompts come in small batches; with a look at the ledger after each, every batch would cost
- * four commits.  A fleet may commit more of them than an encoder can take beside searches. */
-static int keep_meaning(struct kiln_gallery_follow *follow, bool replaced, bool *ret_more,
+/* New prompts come in small batches, and a look at the ledger costs four commits, so there is one
+ * after EMBED_MS of batches; after each, where the index of words has more to do.  A fleet may
+ * commit more prompts than an encoder can take beside searches. */
+static int keep_meaning(struct kiln_gallery_follow *follow,
+                        const struct kiln_follower_progress *progress, bool *ret_more,
                         struct kiln_error *err)
 {
     const int64_t until_ms = kiln_clock_ms() + EMBED_MS;
+    bool replaced = progress->replaced;
     int rc = 0;
     do {
         const int64_t begin_ms = kiln_clock_ms();
@@ -79,7 +85,7 @@ static int keep_meaning(struct kiln_gallery_follow *follow, bool replaced, bool 
         const int rest_ms = kiln_keeper_rest_ms(follow->keeper, kiln_clock_ms() - begin_ms);
         if (!kiln_background_pause(&follow->background, rest_ms))
             return 0;
-    } while (kiln_clock_ms() < until_ms);
+    } while (!progress->more && kiln_clock_ms() < until_ms);
     return rc;
 }
 
@@ -88,6 +94,7 @@ static int step(struct kiln_gallery_follow *follow, int *ret_pause_ms, struct ki
 {
     struct kiln_follower_progress progress = {0};
     bool more = false, unrated = false;
+    follow->changed = false;
     int rc = open_meaning(follow, err);
     if (rc == 0)
         rc = kiln_follower_step(follow->follower, &progress, err);
@@ -96,12 +103,13 @@ static int step(struct kiln_gallery_follow *follow, int *ret_pause_ms, struct ki
         kiln_alike_step(follow->alike, progress.writes, progress.replaced);
     }
     if (rc == 0)
-        rc = keep_meaning(follow, progress.replaced, &more, err);
+        rc = keep_meaning(follow, &progress, &more, err);
     if (rc == 0 && progress.writes)
         rc = kiln_rater_step(follow->rater, progress.replaced, &unrated, err);
     *ret_pause_ms = progress.more || more               ? 0
                     : unrated                           ? RATE_PAUSE_MS
                     : kiln_keeper_waits(follow->keeper) ? WANTED_MS
+                    : follow->changed                   ? CHANGES_MS
                                                         : PAUSE_MS;
     return rc;
 }

@@ -35,8 +35,8 @@
 #define KEPT_XIDS                                                                                  \
     "1000000" /* transactions for which image_change remembers, for other followers                \
                */
-#define PRUNE_STEPS 600
-#define FORGET_STEPS 60
+#define PRUNE_MS 600000
+#define FORGET_MS 60000
 #define FORGET_ROWS 2000 /* vectors that are looked at */
 
 struct kiln_follower {
@@ -54,7 +54,7 @@ struct kiln_follower {
     uint64_t counted;
     uint64_t uncounted; /* pictures written since the last look at what is not counted */
     int64_t counted_ms; /* kiln_clock_ms */
-    uint32_t steps;
+    int64_t pruned_ms, forgot_ms;
     struct kiln_vector_place vectors; /* of prompts, looked at for those that went */
 };
 
@@ -307,8 +307,8 @@ static int begin_round(struct kiln_follower *follower, struct kiln_error *err)
 static int read_page(struct kiln_follower *follower, struct page *page, bool *gone, bool *ret_end,
                      struct kiln_follower_progress *progress, struct kiln_error *err)
 {
-    static const struct kiln_statement changes = {
-        "gallery_changes", KILN_CHANGES_SQL("image", "image_change")};
+    static const struct kiln_statement changes = {"gallery_changes",
+                                                  KILN_CHANGES_SQL("image", "image_change")};
     struct kiln_params params = {0};
     page->count = page->rows = 0;
     KILN_BIND(&params, follower->snapshot, (const char *)follower->last_changed, follower->last_job,
@@ -403,6 +403,15 @@ static int look_at_rebuild(struct kiln_follower *follower, struct kiln_error *er
                            KILN_FIELDS(follower->rebuild_at), err);
 }
 
+/* Whether so much time has passed since the last time that it had. */
+static bool is_due(int64_t *last_ms, int64_t every_ms)
+{
+    const int64_t now_ms = kiln_clock_ms();
+    const bool due = *last_ms == 0 || now_ms - *last_ms >= every_ms;
+    *last_ms = due ? now_ms : *last_ms;
+    return due;
+}
+
 static int prune(struct kiln_follower *follower, struct kiln_error *err)
 {
     static const struct kiln_statement statement = {
@@ -411,11 +420,11 @@ static int prune(struct kiln_follower *follower, struct kiln_error *err)
         " FROM image_change WHERE changed < greatest(0, pg_snapshot_xmin($1::text::pg_snapshot)"
         "::text::bigint - " KEPT_XIDS ")::text::xid8 ORDER BY changed, job_id LIMIT 5000)"};
     struct kiln_params params = {0};
-    const uint32_t step = follower->steps++;
-    int rc = step % FORGET_STEPS == 0 ? kiln_gallery_vectors_forget(follower->session, FORGET_ROWS,
-                                                                    &follower->vectors, err)
-                                      : 0;
-    if (rc || step % PRUNE_STEPS != 0)
+    int rc =
+        is_due(&follower->forgot_ms, FORGET_MS)
+            ? kiln_gallery_vectors_forget(follower->session, FORGET_ROWS, &follower->vectors, err)
+            : 0;
+    if (rc || !is_due(&follower->pruned_ms, PRUNE_MS))
         return rc;
     KILN_BIND(&params, follower->snapshot);
     return kiln_ledger_run(follower->session, &statement, &params, NULL, err);
