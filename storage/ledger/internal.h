@@ -124,7 +124,6 @@ enum kiln_array_type {
     KILN_ARRAY_INT2 = 21,
     KILN_ARRAY_INT4 = 23,
     KILN_ARRAY_TEXT = 25,
-    KILN_ARRAY_TID = 27,
     KILN_ARRAY_FLOAT8 = 701,
 };
 struct kiln_array {
@@ -137,7 +136,7 @@ struct kiln_array {
 
 void kiln_array_start(struct kiln_array *array, enum kiln_array_type type);
 void kiln_array_text(struct kiln_array *array, const char *text); /* copied; NULL is SQL NULL */
-void kiln_array_int(struct kiln_array *array, int64_t value);     /* BOOL, INTn and TID */
+void kiln_array_int(struct kiln_array *array, int64_t value);     /* BOOL and INTn */
 void kiln_array_double(struct kiln_array *array, double value);
 /* Binds an array with an element a row, which is an expression in i, of one of the types above:
  *     KILN_BIND_COLUMN(&params, INT8, count, (int64_t)lines[i].first); */

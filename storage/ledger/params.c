@@ -164,9 +164,6 @@ void kiln_array_int(struct kiln_array *array, int64_t value)
     case KILN_ARRAY_INT2:
         put_element(array, &two, 2);
         break;
-    case KILN_ARRAY_TID: /* the block, and the row in it in the last two bytes */
-        put_element(array, (const char *)&eight + 2, 6);
-        break;
     default:
         put_element(array, &one, 1);
     }

@@ -70,6 +70,7 @@ static int start(void **state)
         show(prompt, "0", 256);
     }
     kiln_test_ok(kiln_meaning_open("p", embedder, &meaning, &rig.err), rig.err);
+    assert_true(kiln_meaning_has_copied(meaning)); /* it has no tokens */
     kiln_test_ok(kiln_meaning_scratch_new(meaning, &scratch, &rig.err), rig.err);
     struct kiln_follower_options options = {.each = kiln_meaning_note, .arg = meaning};
     kiln_test_ok(kiln_follower_open(rig.stack->config, "gallery", &options, &follower, &rig.err),

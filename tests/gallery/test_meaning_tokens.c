@@ -1,12 +1,16 @@
 /* test_meaning_tokens.c - pictures found by the tokens of their prompts: on a real ledger, with an
  * encoder of the test's own whose features say the first letters of words. */
+#include <dirent.h>
 #include <pthread.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -119,6 +123,12 @@ static void load_all(void)
     embed_all();
 }
 
+/* Before any tokens are copied into the gallery's file. */
+static void load_only(void)
+{
+    kiln_test_ok(kiln_meaning_load(meaning, session, &rig.err), rig.err);
+}
+
 static struct kiln_meaning_found search(struct kiln_meaning_scratch *s, const char *text,
                                         const struct kiln_gallery_filter *filter)
 {
@@ -206,7 +216,7 @@ static void a_search_ends_a_long_step(void **state)
                             &(struct kiln_test_shown){.prompt = prompt, .pool = slow.pool});
         }
         encode_ms = 0;
-        kiln_test_ok(kiln_meaning_load(meaning, session, &rig.err), rig.err);
+        load_only();
         (void)search(scratch, "slow", &slow);
         encode_ms = 60;
         kiln_test_ok(kiln_meaning_step(meaning, session, rig.ledger, &more, &rig.err), rig.err);
@@ -254,7 +264,7 @@ static void assert_finds(struct kiln_meaning_scratch *s, uint64_t job)
     assert_true(hits[0].job == job && hits[0].score > 0.99f);
 }
 
-static void tokens_of_all_prompts_are_read_from_the_ledger(void **state)
+static void tokens_of_all_prompts_are_read(void **state)
 {
     (void)state;
     struct kiln_meaning_scratch *fresh;
@@ -273,71 +283,210 @@ static void tokens_of_all_prompts_are_read_from_the_ledger(void **state)
     free(kiln_test_sql(rig.stack,
                        "UPDATE gallery_vector SET tokens = NULL WHERE prompt_hash ="
                        " (SELECT prompt_hash FROM image WHERE prompt = '" ODD "' LIMIT 1)"));
-    const uint32_t count = search(scratch, ODD, &grown).count;
-    assert_true(count > 1 && hits[0].job != job);
+    load_only();
+    assert_true(search(scratch, ODD, &grown).count > 1 && hits[0].job != job);
+    embed_all(); /* and copied */
+    assert_true(search(scratch, ODD, &grown).count > 1 && hits[0].job != job);
     close_gallery();
 }
 
-/* The rows of all vectors, written anew in this order. */
-static void rewrite_rows(const char *order)
+static void assert_copied(bool copied)
 {
-    char sql[200];
-    free(kiln_test_sql(rig.stack, "CREATE TABLE aside AS SELECT * FROM gallery_vector"));
-    free(kiln_test_sql(rig.stack, "TRUNCATE gallery_vector"));
-    snprintf(sql, sizeof sql, "INSERT INTO gallery_vector SELECT * FROM aside ORDER BY %s", order);
-    free(kiln_test_sql(rig.stack, sql));
-    free(kiln_test_sql(rig.stack, "DROP TABLE aside"));
+    assert_int_equal(kiln_meaning_has_copied(meaning), copied);
 }
 
-/* Each row knows its prompt, so that a gallery may know old addresses. */
-static void tokens_are_those_of_the_prompt_wherever_its_row_is(void **state)
+/* In the ledger, and then in the file; after a restart; and from another gallery. */
+static void tokens_are_found_wherever_they_are(void **state)
 {
     (void)state;
     const uint64_t job = show_words(0, SOME);
     free(kiln_test_sql(rig.stack, "DELETE FROM gallery_vector"));
     open_gallery(grown.pool, NULL);
-    load_all();
+    load_all(); /* of prompts that it has embedded itself */
     assert_finds(scratch, job);
     free(kiln_test_sql(rig.stack, "VACUUM FULL gallery_vector"));
     assert_finds(scratch, job);
-    rewrite_rows("prompt_hash");
-    assert_finds(scratch, job);
-    rewrite_rows("prompt_hash DESC"); /* at each address there is another prompt now */
-    assert_finds(scratch, job);
     close_gallery();
-    open_gallery(grown.pool, NULL);
-    load_all(); /* as after a restart */
-    assert_finds(scratch, job);
-    close_gallery();
+    for (int copies = 0; copies < 2; copies++) {
+        open_gallery(grown.pool, NULL);
+        load_only();
+        assert_copied(false);
+        assert_finds(scratch, job);
+        embed_all();
+        assert_copied(true);
+        assert_finds(scratch, job);
+        load_only(); /* another world and its file, while the scratch knows the last one */
+        assert_finds(scratch, job);
+        embed_all();
+        assert_finds(scratch, job);
+        close_gallery();
+    }
 
     /* Another gallery is faster than this one. */
     free(kiln_test_sql(rig.stack, "CREATE TABLE aside AS SELECT * FROM gallery_vector"));
     free(kiln_test_sql(rig.stack, "DELETE FROM gallery_vector"));
     open_gallery(grown.pool, NULL);
-    kiln_test_ok(kiln_meaning_load(meaning, session, &rig.err), rig.err);
-    free(kiln_test_sql(rig.stack, "INSERT INTO gallery_vector SELECT * FROM aside"));
+    load_only();
+    bool more;
+    kiln_test_ok(kiln_meaning_step(meaning, session, rig.ledger, &more, &rig.err), rig.err);
+    assert_copied(true);
+    free(kiln_test_sql(rig.stack, "INSERT INTO gallery_vector SELECT * FROM aside"
+                                  " ON CONFLICT DO NOTHING"));
     free(kiln_test_sql(rig.stack, "DROP TABLE aside"));
     embed_all();
     assert_finds(scratch, job);
     close_gallery();
 }
 
-/* As a search by words does. */
-static void a_search_without_the_ledger_fails(void **state)
+/* What is in the file needs no ledger; what is not, fails as a search by words does. */
+static void a_search_without_the_ledger_finds_what_is_copied(void **state)
 {
     (void)state;
     struct kiln_meaning_found found;
-    show_words(0, 5);
+    const uint64_t job = show_words(0, 5);
     open_gallery(grown.pool, NULL);
     load_all();
-    assert_true(search(scratch, ODD, &grown).count > 1);
+    assert_finds(scratch, job);
+    kiln_test_kill(rig.stack, KILN_TEST_POSTGRES);
+    assert_finds(scratch, job);
+    kiln_test_restart(rig.stack, KILN_TEST_POSTGRES, NULL);
+    load_only();
     kiln_test_kill(rig.stack, KILN_TEST_POSTGRES);
     assert_int_equal(
         kiln_meaning_search(meaning, scratch, session, &grown, ODD, MOST, hits, &found, &rig.err),
         KILN_UNAVAILABLE);
     assert_int_equal(found.count, 0);
     kiln_test_restart(rig.stack, KILN_TEST_POSTGRES, NULL);
-    assert_true(search(scratch, ODD, &grown).count > 1);
+    assert_finds(scratch, job);
+    close_gallery();
+}
+
+/* A file holds the first prompts, and searches find those and the others in the ledger. */
+static void a_full_disk_leaves_the_rest_in_the_ledger(void **state)
+{
+    (void)state;
+    static const rlim_t sizes[] = {0, 1, 5000, 20000};
+    const struct rlimit all = {RLIM_INFINITY, RLIM_INFINITY};
+    const uint64_t job = show_words(0, SOME);
+    struct kiln_meaning_found found;
+    signal(SIGXFSZ, SIG_IGN);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        const struct rlimit small = {sizes[i], RLIM_INFINITY};
+        open_gallery(grown.pool, NULL);
+        load_only();
+        assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+        embed_all();
+        assert_int_equal(setrlimit(RLIMIT_FSIZE, &all), 0);
+        assert_copied(false); /* and nothing more will be */
+        assert_finds(scratch, job);
+        kiln_test_kill(rig.stack, KILN_TEST_POSTGRES);
+        assert_int_equal(kiln_meaning_search(meaning, scratch, session, &grown, ODD, MOST, hits,
+                                             &found, &rig.err),
+                         KILN_UNAVAILABLE);
+        kiln_test_restart(rig.stack, KILN_TEST_POSTGRES, NULL);
+        assert_finds(scratch, job);
+        close_gallery();
+    }
+}
+
+/* Temporary files without a name that this process holds. */
+static int files_held(void)
+{
+    int held = 0;
+    DIR *dir = opendir("/proc/self/fd");
+    assert_non_null(dir);
+    for (struct dirent *entry; (entry = readdir(dir)) != NULL;) {
+        char target[512];
+        const ssize_t len = readlinkat(dirfd(dir), entry->d_name, target, sizeof target - 1);
+        target[len > 0 ? len : 0] = '\0';
+        held += strstr(target, "/kiln-tokens-") != NULL;
+    }
+    closedir(dir);
+    return held;
+}
+
+/* A gigabyte of an old world would stay on the disk. */
+static void a_search_that_has_ended_holds_no_file(void **state)
+{
+    (void)state;
+    const struct kiln_gallery_filter nobody = {.pool = "grown", .tenant = "no such tenant"};
+    const uint64_t job = show_words(0, 5);
+    open_gallery(grown.pool, NULL);
+    load_all();
+    assert_int_equal(files_held(), 1);
+    assert_int_equal(search(scratch, ODD, &nobody).count, 0);
+    load_all();
+    assert_int_equal(files_held(), 1);
+    assert_finds(scratch, job);
+    load_all();
+    assert_int_equal(files_held(), 1);
+    close_gallery();
+    assert_int_equal(files_held(), 0);
+}
+
+/* Vectors of another gallery are taken beside searches, and then a new prompt has its turn. */
+static void a_step_that_finds_all_vectors_is_followed_by_others(void **state)
+{
+    (void)state;
+    uint32_t pictures, prompts, waiting = 1;
+    bool more;
+    show_words(0, SOME);
+    open_gallery(grown.pool, NULL);
+    load_all();
+    free(kiln_test_sql(rig.stack, "CREATE TABLE aside AS SELECT * FROM gallery_vector"));
+    free(kiln_test_sql(rig.stack, "DELETE FROM gallery_vector"));
+    load_only();
+    free(kiln_test_sql(rig.stack, "INSERT INTO gallery_vector SELECT * FROM aside"));
+    free(kiln_test_sql(rig.stack, "DELETE FROM gallery_vector WHERE prompt_hash ="
+                                  " (SELECT max(prompt_hash) FROM gallery_vector)"));
+    free(kiln_test_sql(rig.stack, "DROP TABLE aside"));
+    for (int i = 0; i < 200 && waiting > 0; i++) {
+        (void)search(scratch, ODD, &grown);
+        kiln_test_ok(kiln_meaning_step(meaning, session, rig.ledger, &more, &rig.err), rig.err);
+        kiln_meaning_progress(meaning, &pictures, &prompts, &waiting);
+    }
+    assert_int_equal(waiting, 0);
+    assert_int_equal(kiln_meaning_rest(meaning), 9);
+    close_gallery();
+}
+
+static _Atomic bool ended;
+
+static void *search_on(void *arg)
+{
+    struct kiln_meaning_scratch *own;
+    struct kiln_ledger *reader;
+    struct kiln_error err;
+    static struct kiln_meaning_hit found_hits[MOST];
+    kiln_test_ok(kiln_ledger_open_reading(rig.stack->config, "gallery", 0, &reader, &err), err);
+    kiln_test_ok(kiln_meaning_scratch_new(meaning, &own, &err), err);
+    while (!ended) {
+        struct kiln_meaning_found found;
+        kiln_test_ok(
+            kiln_meaning_search(meaning, own, reader, &grown, ODD, MOST, found_hits, &found, &err),
+            err);
+        assert_true(found.count > 1 && found_hits[0].job == *(uint64_t *)arg &&
+                    found_hits[0].score > 0.99f);
+    }
+    kiln_meaning_scratch_free(own);
+    kiln_ledger_close(reader);
+    return NULL;
+}
+
+/* A search holds the file that it found its places in, while another world takes over. */
+static void worlds_may_come_and_go_during_searches(void **state)
+{
+    (void)state;
+    pthread_t thread;
+    uint64_t job = show_words(0, SOME);
+    open_gallery(grown.pool, NULL);
+    load_all();
+    ended = false;
+    assert_int_equal(pthread_create(&thread, NULL, search_on, &job), 0);
+    for (int i = 0; i < 20; i++)
+        load_all();
+    ended = true;
+    pthread_join(thread, NULL);
     close_gallery();
 }
 
@@ -381,6 +530,7 @@ static void a_list_whose_tokens_come_late_has_its_words(void **state)
     open_gallery(grown.pool, NULL);
     load_all();
     index_words();
+    load_only();
     kiln_test_ok(kiln_mixed_new(rig.stack->config, meaning, &mixed, &rig.err), rig.err);
     kiln_test_ok(kiln_mixed_list(mixed, session, &query, count_tile, &count, &page, &rig.err),
                  rig.err);
@@ -404,10 +554,14 @@ int main(void)
         cmocka_unit_test(a_head_says_which_words_count),
         cmocka_unit_test(what_is_alike_stands_out_of_few_prompts),
         cmocka_unit_test(a_search_ends_a_long_step),
-        cmocka_unit_test(tokens_of_all_prompts_are_read_from_the_ledger),
-        cmocka_unit_test(tokens_are_those_of_the_prompt_wherever_its_row_is),
+        cmocka_unit_test(tokens_of_all_prompts_are_read),
+        cmocka_unit_test(tokens_are_found_wherever_they_are),
         cmocka_unit_test(a_list_whose_tokens_come_late_has_its_words),
-        cmocka_unit_test(a_search_without_the_ledger_fails),
+        cmocka_unit_test(a_search_without_the_ledger_finds_what_is_copied),
+        cmocka_unit_test(a_full_disk_leaves_the_rest_in_the_ledger),
+        cmocka_unit_test(a_search_that_has_ended_holds_no_file),
+        cmocka_unit_test(a_step_that_finds_all_vectors_is_followed_by_others),
+        cmocka_unit_test(worlds_may_come_and_go_during_searches),
     };
     return cmocka_run_group_tests(tests, start, stop);
 }

@@ -36,7 +36,8 @@ missing_metric() {
     curl -sS --max-time 60 "http://127.0.0.1:$metrics_port/metrics" >metrics.txt || { echo "an answer" && return; }
     for line in 'kiln_gallery_request_seconds_count{[^}]*} [1-9]' 'kiln_gallery_answers_total{[^}]*2[^}]*} [1-9]' \
         'kiln_gallery_answers_total{[^}]*4[^}]*} [1-9]' 'kiln_gallery_index_complete\({[^}]*}\)\? 1$' \
-        'kiln_gallery_fingerprints_complete\({[^}]*}\)\? 1$'; do
+        'kiln_gallery_fingerprints_complete\({[^}]*}\)\? 1$' \
+        'kiln_gallery_meaning_complete\({[^}]*}\)\? [01]$'; do
         grep -q "^$line" metrics.txt || { echo "$line" && return; }
     done
 }

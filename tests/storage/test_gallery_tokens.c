@@ -1,4 +1,4 @@
-/* test_gallery_tokens.c - the tokens of prompts, read by the addresses of their rows. */
+/* test_gallery_tokens.c - the tokens of prompts, by their keys and in a walk through the table. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@
 #define BYTES 3 /* of tokens: the number of the prompt, and two more */
 
 static struct kiln_ledger *session;
-static struct kiln_prompt_row prompts[PROMPTS];
+static struct kiln_prompt_hash prompts[PROMPTS];
 
 static int start(void **state)
 {
@@ -49,22 +49,14 @@ static void put(const char *recipe, int from, int count)
     }
     kiln_test_ok(kiln_gallery_vectors_put(rig.ledger, recipe, 4, vectors, (size_t)count, &rig.err),
                  rig.err);
-    for (int i = 0; i < count; i++) {
-        memcpy(prompts[from + i].prompt_hash, vectors[i].prompt_hash, 65);
-        prompts[from + i].address = vectors[i].address;
-    }
+    for (int i = 0; i < count; i++)
+        memcpy(prompts[from + i].hex, vectors[i].prompt_hash, 65);
 }
 
-/* All prompts, each at an address of its own. */
 static void put_all(void)
 {
     run("TRUNCATE gallery_vector");
     put("a", 0, PROMPTS);
-    for (int i = 0; i < PROMPTS; i++) {
-        assert_true(prompts[i].address > 0);
-        for (int j = 0; j < i; j++)
-            assert_true(prompts[i].address != prompts[j].address);
-    }
 }
 
 struct taken {
@@ -98,91 +90,33 @@ static struct taken ask(void)
     return taken;
 }
 
-static int keep_address(void *arg, const struct kiln_prompt_vector *vector, struct kiln_error *err)
-{
-    (void)arg, (void)err;
-    for (int i = 0; i < PROMPTS; i++)
-        if (strcmp(prompts[i].prompt_hash, vector->prompt_hash) == 0)
-            prompts[i].address = vector->address;
-    return 0;
-}
-
-static void a_row_that_is_written_has_the_address_at_which_it_is_read(void **state)
+/* In an order of its own, with some of another recipe and some that there are not. */
+static void tokens_come_in_the_order_of_the_prompts(void **state)
 {
     (void)state;
-    struct kiln_prompt_row written[PROMPTS];
     put_all();
     assert_int_equal(ask().count, PROMPTS);
-    memcpy(written, prompts, sizeof written);
-    for (int i = 0; i < PROMPTS; i++)
-        prompts[i].address = 0;
-    assert_int_equal(ask().count, PROMPTS); /* of rows at unknown addresses */
-    kiln_test_ok(kiln_gallery_vectors(session, "a", 4, keep_address, NULL, &rig.err), rig.err);
-    for (int i = 0; i < PROMPTS; i++)
-        assert_true(prompts[i].address == written[i].address);
-}
-
-static void a_row_that_was_there_stays_and_its_address_is_unknown(void **state)
-{
-    (void)state;
     run("TRUNCATE gallery_vector");
+    put("b", 0, PROMPTS);
     put("a", 5, 10);
-    put("a", 0, PROMPTS);
-    for (int i = 0; i < PROMPTS; i++)
-        assert_int_equal(prompts[i].address > 0, i < 5 || i >= 15);
-    assert_int_equal(ask().count, PROMPTS);
-}
-
-static void rows_that_moved_are_found(void **state)
-{
-    (void)state;
-    put_all();
-    run("UPDATE gallery_vector SET scale = 2 WHERE prompt_hash = (SELECT min(prompt_hash) FROM"
-        " gallery_vector)");
-    assert_int_equal(ask().count, PROMPTS);
-    run("DELETE FROM gallery_vector WHERE ctid = '(0,2)'");
-    run("VACUUM FULL gallery_vector"); /* the others move up by one */
     const struct taken taken = ask();
-    assert_int_equal(taken.count, PROMPTS - 1);
-    kiln_test_restart(rig.stack, KILN_TEST_POSTGRES, NULL);
-    assert_int_equal(ask().count, PROMPTS - 1);
+    assert_int_equal(taken.count, 10);
+    assert_true(taken.has[5] && taken.has[14] && !taken.has[15]);
 }
 
-/* Rows of others at the addresses: of other prompts, of another recipe. */
-static void an_address_gives_no_tokens_of_another_row(void **state)
+static void a_row_that_was_there_stays(void **state)
 {
     (void)state;
     put_all();
-    run("CREATE TABLE aside AS SELECT * FROM gallery_vector");
-    run("TRUNCATE gallery_vector");
-    run("INSERT INTO gallery_vector SELECT * FROM aside ORDER BY prompt_hash DESC");
-    assert_int_equal(ask().count, PROMPTS);
-    run("TRUNCATE gallery_vector");
-    run("INSERT INTO gallery_vector (prompt_hash, recipe, scale, v, tokens) SELECT"
-        " prompt_hash, 'b', scale, v, '\\x636363' FROM aside");
-    assert_int_equal(ask().count, 0);
-    run("INSERT INTO gallery_vector SELECT * FROM aside");
-    assert_int_equal(ask().count, PROMPTS);
-    run("DROP TABLE aside");
-}
-
-static void a_row_that_went_gives_no_tokens_and_its_place_to_others(void **state)
-{
-    (void)state;
-    kiln_row_address address = 0;
-    put_all();
-    run("DELETE FROM gallery_vector WHERE ctid < '(0,11)'");
-    assert_int_equal(ask().count, PROMPTS - 10);
-    run("VACUUM gallery_vector");
-    put("b", 0, 10);
-    for (int i = 0; i < 10; i++)
-        address = prompts[i].address > address ? prompts[i].address : address;
-    assert_true(address <= 10); /* they took those places */
-    struct taken taken = ask();
-    assert_int_equal(taken.count, PROMPTS - 10);
-    assert_false(taken.has[0] || taken.has[9]);
-    run("TRUNCATE gallery_vector"); /* no address is in the table any more */
-    assert_int_equal(ask().count, 0);
+    run("UPDATE gallery_vector SET tokens = '\\x074142'"
+        " WHERE prompt_hash = (SELECT max(prompt_hash) FROM gallery_vector)");
+    const int before = (int)kiln_test_count(
+        rig.stack, "SELECT count(*) FROM gallery_vector WHERE tokens = '\\x074142'");
+    put("a", 0, PROMPTS);
+    assert_int_equal(before, 1);
+    assert_int_equal(kiln_test_count(rig.stack, "SELECT count(*) FROM gallery_vector WHERE"
+                                                " tokens = '\\x074142'"),
+                     1);
 }
 
 static int count_tokens(void *arg, size_t place, const uint8_t *tokens, size_t size,
@@ -199,25 +133,80 @@ static void a_prompt_that_is_asked_for_twice_comes_twice(void **state)
 {
     (void)state;
     put_all();
-    struct kiln_prompt_row twice[2] = {prompts[7], prompts[7]};
-    for (int known = 2; known >= 0; known--) { /* of its addresses */
-        int calls[2] = {0};
-        kiln_test_ok(kiln_gallery_tokens(session, "a", twice, 2, count_tokens, calls, &rig.err),
+    const struct kiln_prompt_hash twice[2] = {prompts[7], prompts[7]};
+    int calls[2] = {0};
+    kiln_test_ok(kiln_gallery_tokens(session, "a", twice, 2, count_tokens, calls, &rig.err),
+                 rig.err);
+    assert_true(calls[0] == 1 && calls[1] == 1);
+}
+
+/* --- the walk -------------------------------------------------------------------------------- */
+static int take_stored(void *arg, const char *prompt_hash, const uint8_t *tokens, size_t size,
+                       struct kiln_error *err)
+{
+    for (size_t i = 0; i < PROMPTS; i++)
+        if (strcmp(prompts[i].hex, prompt_hash) == 0)
+            return take(arg, i, tokens, size, err);
+    fail_msg("no such prompt: %s", prompt_hash);
+    return 0;
+}
+
+/* Pieces of so many blocks; returns their number. */
+static int walk(uint32_t blocks, struct taken *taken)
+{
+    uint32_t block = 0;
+    bool more = true;
+    int pieces = 0;
+    memset(taken, 0, sizeof *taken);
+    for (; more; pieces++)
+        kiln_test_ok(kiln_gallery_tokens_walk(session, "a", blocks, &block, &more, take_stored,
+                                              taken, &rig.err),
                      rig.err);
-        assert_true(calls[0] == 1 && calls[1] == 1);
-        twice[known > 0 ? known - 1 : 0].address = 0;
-    }
+    return pieces;
+}
+
+static void a_walk_finds_each_prompt_once(void **state)
+{
+    (void)state;
+    struct taken taken;
+    put_all();
+    assert_int_equal(walk(100, &taken), 1);
+    assert_int_equal(taken.count, PROMPTS);
+    put("b", 0, PROMPTS); /* rows that are not of the recipe */
+    /* Rows of a third of a block, so that pieces end between them. */
+    run("ALTER TABLE gallery_vector ALTER v SET STORAGE EXTERNAL");
+    run("UPDATE gallery_vector SET v = decode(repeat('00', 2500), 'hex')");
+    run("VACUUM FULL gallery_vector");
+    const int pieces = walk(1, &taken);
+    assert_int_equal(taken.count, PROMPTS);
+    assert_true(pieces >= 2 * PROMPTS / 3);
+    assert_true(walk(7, &taken) < pieces);
+    assert_int_equal(taken.count, PROMPTS);
+}
+
+static void a_walk_says_who_has_no_tokens(void **state)
+{
+    (void)state;
+    struct taken taken;
+    put_all();
+    run("UPDATE gallery_vector SET tokens = NULL");
+    (void)walk(100, &taken);
+    assert_int_equal(taken.count, 0);
+    for (int i = 0; i < PROMPTS; i++)
+        assert_int_equal(taken.calls[i], 1);
+    run("TRUNCATE gallery_vector");
+    assert_int_equal(walk(100, &taken), 1);
+    assert_int_equal(taken.calls[0], 0);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_row_that_is_written_has_the_address_at_which_it_is_read),
-        cmocka_unit_test(a_row_that_was_there_stays_and_its_address_is_unknown),
-        cmocka_unit_test(an_address_gives_no_tokens_of_another_row),
-        cmocka_unit_test(a_row_that_went_gives_no_tokens_and_its_place_to_others),
+        cmocka_unit_test(tokens_come_in_the_order_of_the_prompts),
+        cmocka_unit_test(a_row_that_was_there_stays),
         cmocka_unit_test(a_prompt_that_is_asked_for_twice_comes_twice),
-        cmocka_unit_test(rows_that_moved_are_found),
+        cmocka_unit_test(a_walk_finds_each_prompt_once),
+        cmocka_unit_test(a_walk_says_who_has_no_tokens),
     };
     return cmocka_run_group_tests(tests, start, stop);
 }

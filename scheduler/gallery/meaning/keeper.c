@@ -16,7 +16,6 @@
 
 #define OPEN_AFTER_MS 30000
 #define ENCODER_THREADS 1 /* beside workers that render */
-#define REST 9            /* times as long as a step took */
 #define REST_MAX_MS 1000
 
 enum state {
@@ -188,9 +187,8 @@ bool kiln_keeper_is_due(struct kiln_keeper *keeper)
 
 int kiln_keeper_rest_ms(const struct kiln_keeper *keeper, int64_t took_ms)
 {
-    if (!keeper->meaning || !kiln_meaning_is_searched(keeper->meaning))
-        return 0;
-    return (int)(took_ms < REST_MAX_MS / REST ? REST * took_ms : REST_MAX_MS);
+    const int rest = keeper->meaning ? kiln_meaning_rest(keeper->meaning) : 0;
+    return (int)(took_ms * rest < REST_MAX_MS ? took_ms * rest : REST_MAX_MS);
 }
 
 static int load(struct kiln_keeper *keeper, struct kiln_error *err)
@@ -259,10 +257,15 @@ const char *kiln_keeper_says(struct kiln_keeper *keeper)
 void kiln_keeper_gauges(struct kiln_keeper *keeper, struct kiln_text *text)
 {
     uint32_t pictures = 0, prompts = 0, waiting = 0;
-    if (atomic_load(&keeper->mixed))
+    const bool open = atomic_load(&keeper->mixed) != NULL;
+    if (open)
         kiln_meaning_progress(keeper->meaning, &pictures, &prompts, &waiting);
     kiln_metric_single(text, "kiln_gallery_meaning_prompts", "gauge",
                        "Distinct prompts that a search by meaning compares.", prompts - waiting);
     kiln_metric_single(text, "kiln_gallery_meaning_waiting", "gauge",
                        "Distinct prompts that have no vector yet.", waiting);
+    kiln_metric_single(text, "kiln_gallery_meaning_complete", "gauge",
+                       "1 once the tokens of prompts are copied, so that searches are at their "
+                       "fastest.",
+                       open && kiln_meaning_has_copied(keeper->meaning));
 }

@@ -31,7 +31,8 @@ int kiln_keeper_note(void *arg, uint64_t job, bool gone, struct kiln_error *err)
 /* Whether it is still to be opened, and whether the next step will do so. */
 bool kiln_keeper_waits(struct kiln_keeper *keeper);
 bool kiln_keeper_is_due(struct kiln_keeper *keeper);
-/* How long to rest after a step that took so long: searches come before new vectors. */
+/* How long to rest after a step that took so long: searches and commits come before new
+ * vectors. */
 int kiln_keeper_rest_ms(const struct kiln_keeper *keeper, int64_t took_ms);
 /* After a step of the follower.  replaced: of its progress.  *ret_more: call again at once.  An
  * embedder that cannot be opened is logged once and is no error: words are searched without it. */

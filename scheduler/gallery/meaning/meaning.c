@@ -8,11 +8,18 @@
 #include "pipeline/embed/captions/token_rows.h"
 #include "scheduler/gallery/meaning/world.h"
 #include "schemas/clock.h"
+#include "schemas/room.h"
 
 #define EMBED_MAX 64 /* prompts of one step */
-#define PACK 8       /* of them go through a model together; where it has tokens, one by one */
-#define STEP_MS 100  /* of embedding, from which on a step ends while there are searches */
+#define WALK 256     /* blocks of the ledger's table of one step, about a thousand prompts */
+#define PACK 8       /* prompts that go through a model together; where it has tokens, one by one */
+/* Of embedding.  A step that is followed by a rest ends here: as long as it takes, searches have a
+ * processor less. */
+#define STEP_MS 15
 #define LATELY_MS 1000
+#define REST_SEARCHED 9      /* times as long as a step took, */
+#define REST_NOTED 3         /* while pictures come */
+#define NOTED_LATELY_MS 3000 /* longer than a step with its rest */
 
 int kiln_meaning_open(const char *pool, const struct kiln_embedder *embedder,
                       struct kiln_meaning **ret, struct kiln_error *err)
@@ -22,6 +29,7 @@ int kiln_meaning_open(const char *pool, const struct kiln_embedder *embedder,
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for a search by meaning");
     m->pool = pool, m->embedder = embedder;
     m->dims = kiln_embedder_info(embedder)->dims;
+    m->step_count = EMBED_MAX;
     pthread_rwlock_init(&m->lock, NULL);
     m->notes = malloc(KILN_MEANING_NOTES_MAX * sizeof *m->notes);
     m->notes_gone = malloc(KILN_MEANING_NOTES_MAX * sizeof *m->notes_gone);
@@ -111,6 +119,7 @@ static int apply_notes(struct kiln_meaning *m, struct kiln_ledger *session, stru
 {
     if (m->note_count == 0)
         return 0;
+    m->noted_ms = kiln_clock_ms();
     for (uint32_t i = 0; i < m->note_count; i++)
         if (m->notes_gone[i])
             kiln_catalogue_remove(m->world->catalogue, m->notes[i]);
@@ -121,10 +130,80 @@ static int apply_notes(struct kiln_meaning *m, struct kiln_ledger *session, stru
     return code;
 }
 
-bool kiln_meaning_is_searched(const struct kiln_meaning *m)
+int kiln_meaning_rest(const struct kiln_meaning *m)
 {
-    const int64_t searched_ms = atomic_load(&m->searched_ms);
-    return searched_ms > 0 && kiln_clock_ms() - searched_ms < LATELY_MS;
+    const int64_t now_ms = kiln_clock_ms(), searched_ms = atomic_load(&m->searched_ms);
+    if (searched_ms > 0 && now_ms - searched_ms < LATELY_MS)
+        return REST_SEARCHED;
+    return m->noted_ms > 0 && now_ms - m->noted_ms < NOTED_LATELY_MS ? REST_NOTED : 0;
+}
+
+/* --- tokens ------------------------------------------------------------------------------------
+ */
+/* Tokens that went into the file, until searches are told of them in one short step. */
+struct keeping {
+    struct kiln_meaning *m;
+    const uint32_t *prompts; /* of copy_asked: those that it is called for */
+    uint32_t count;
+    size_t room;
+    struct kept {
+        uint32_t prompt;
+        kiln_token_place place;
+    } * kept;
+};
+
+static int keep_tokens(struct keeping *keeping, uint32_t prompt, const uint8_t *tokens, size_t size,
+                       struct kiln_error *err)
+{
+    struct kept *kept = kiln_room(keeping->kept, keeping->count, &keeping->room, sizeof *kept);
+    if (!kept)
+        return kiln_world_no_memory(err);
+    keeping->kept = kept;
+    kept[keeping->count++] =
+        (struct kept){prompt, kiln_world_keep(keeping->m->world, tokens, size)};
+    return 0;
+}
+
+static void end_keeping(struct keeping *keeping, bool walked)
+{
+    struct kiln_meaning *m = keeping->m;
+    pthread_rwlock_wrlock(&m->lock);
+    m->world->walked |= walked;
+    for (uint32_t i = 0; i < keeping->count; i++)
+        kiln_world_put_tokens(m->world, keeping->kept[i].prompt, keeping->kept[i].place);
+    pthread_rwlock_unlock(&m->lock);
+    free(keeping->kept);
+}
+
+/* A kiln_each_stored_tokens. */
+static int copy_stored(void *arg, const char *prompt_hash, const uint8_t *tokens, size_t size,
+                       struct kiln_error *err)
+{
+    struct keeping *keeping = arg;
+    const struct kiln_world *world = keeping->m->world;
+    const uint32_t prompt = kiln_catalogue_prompt(world->catalogue, prompt_hash);
+    const uint32_t row = prompt < world->prompt_count ? world->places[prompt] : KILN_NONE;
+    const bool wanted = row < KILN_NO_EVIDENCE && !world->tokens[row];
+    return wanted ? keep_tokens(keeping, prompt, tokens, size, err) : 0;
+}
+
+/* A kiln_each_prompt_tokens. */
+static int copy_asked(void *arg, size_t place, const uint8_t *tokens, size_t size,
+                      struct kiln_error *err)
+{
+    struct keeping *keeping = arg;
+    return keep_tokens(keeping, keeping->prompts[place], tokens, size, err);
+}
+
+/* The next piece of what the ledger has.  Tokens of prompts that come later are kept at once. */
+static int walk_tokens(struct kiln_meaning *m, struct kiln_ledger *reader, struct kiln_error *err)
+{
+    struct keeping keeping = {.m = m};
+    bool more = false;
+    int code = kiln_gallery_tokens_walk(reader, kiln_embedder_info(m->embedder)->recipe, WALK,
+                                        &m->world->block, &more, copy_stored, &keeping, err);
+    end_keeping(&keeping, code == 0 && (!more || m->world->file_failed));
+    return code;
 }
 
 /* --- new vectors ---------------------------------------------------------------------------- */
@@ -135,14 +214,16 @@ struct waiting {
     uint32_t count;
 };
 
-/* Prompts without a vector; passes over those that have one. */
+/* Prompts without a vector; passes over those that have one.  Before a rest, as many as the last
+ * step has embedded in its time. */
 static void find_waiting(struct kiln_meaning *m, struct waiting *w)
 {
+    const uint32_t most = kiln_meaning_rest(m) > 0 ? m->step_count : EMBED_MAX;
     struct kiln_world *world = m->world;
     const struct kiln_gallery_filter all = {.level_max = KILN_SAFETY_LEVELS,
                                             .show_unchecked = true};
     pthread_rwlock_wrlock(&m->lock);
-    for (; world->waiting < world->prompt_count && w->count < EMBED_MAX; world->waiting++)
+    for (; world->waiting < world->prompt_count && w->count < most; world->waiting++)
         if (world->places[world->waiting] == KILN_NONE)
             w->prompts[w->count++] = world->waiting;
     pthread_rwlock_unlock(&m->lock);
@@ -161,7 +242,7 @@ static int take_prompt(void *arg, uint64_t job, const char *prompt, struct kiln_
 struct stored {
     struct kiln_meaning *m;
     const struct waiting *w;
-    const struct kiln_prompt_row *rows; /* [w->count] */
+    const struct kiln_prompt_hash *hashes; /* [w->count] */
 };
 
 static int put_stored(void *arg, const struct kiln_prompt_vector *v, struct kiln_error *err)
@@ -171,9 +252,22 @@ static int put_stored(void *arg, const struct kiln_prompt_vector *v, struct kiln
     int code = 0;
     pthread_rwlock_wrlock(&m->lock);
     for (uint32_t i = 0; i < stored->w->count && code == 0; i++)
-        if (strcmp(stored->rows[i].prompt_hash, v->prompt_hash) == 0)
+        if (strcmp(stored->hashes[i].hex, v->prompt_hash) == 0)
             code = kiln_world_put_vector(m->world, stored->w->prompts[i], v, err);
     pthread_rwlock_unlock(&m->lock);
+    return code;
+}
+
+/* The tokens of a few prompts, which the ledger has. */
+static int copy_tokens_of(struct kiln_meaning *m, struct kiln_ledger *reader,
+                          const uint32_t *prompts, const struct kiln_prompt_hash *hashes,
+                          uint32_t count, struct kiln_error *err)
+{
+    struct keeping keeping = {.m = m, .prompts = prompts};
+    int code = count == 0 ? 0
+                          : kiln_gallery_tokens(reader, kiln_embedder_info(m->embedder)->recipe,
+                                                hashes, count, copy_asked, &keeping, err);
+    end_keeping(&keeping, false);
     return code;
 }
 
@@ -181,26 +275,35 @@ static int put_stored(void *arg, const struct kiln_prompt_vector *v, struct kiln
 static int take_stored(struct kiln_meaning *m, struct kiln_ledger *reader, struct waiting *w,
                        struct kiln_error *err)
 {
-    struct kiln_prompt_row rows[EMBED_MAX] = {0};
-    struct stored stored = {m, w, rows};
-    uint32_t left = 0;
+    const char *recipe = kiln_embedder_info(m->embedder)->recipe;
+    struct kiln_prompt_hash hashes[EMBED_MAX];
+    struct stored stored = {m, w, hashes};
+    uint32_t taken[EMBED_MAX], count = 0, left = 0;
     for (uint32_t i = 0; i < w->count; i++)
-        kiln_catalogue_hash(m->world->catalogue, w->prompts[i], rows[i].prompt_hash);
-    int code = kiln_gallery_vectors_of(reader, kiln_embedder_info(m->embedder)->recipe, m->dims,
-                                       rows, w->count, put_stored, &stored, err);
-    for (uint32_t i = 0; i < w->count && code == 0; i++)
+        kiln_catalogue_hash(m->world->catalogue, w->prompts[i], hashes[i].hex);
+    int code = kiln_gallery_vectors_of(reader, recipe, m->dims, hashes, w->count, put_stored,
+                                       &stored, err);
+    for (uint32_t i = 0; i < w->count && code == 0; i++) {
         if (m->world->places[w->prompts[i]] == KILN_NONE) {
             w->prompts[left] = w->prompts[i];
             w->jobs[left++] = w->jobs[i];
+        } else {
+            hashes[count] = hashes[i];
+            taken[count++] = w->prompts[i];
         }
+    }
     w->count = code ? w->count : left;
-    return code;
+    return code || !kiln_embedder_has_tokens(m->embedder)
+               ? code
+               : copy_tokens_of(m, reader, taken, hashes, count, err);
 }
 
 /* Stores vectors[0 .. count) of these prompts, in the ledger, then in memory. */
 static int store(struct kiln_meaning *m, struct kiln_ledger *writer, const uint32_t *prompts,
-                 struct kiln_prompt_vector *vectors, uint32_t count, struct kiln_error *err)
+                 const struct kiln_prompt_vector *vectors, uint32_t count, struct kiln_error *err)
 {
+    const bool tokens = kiln_embedder_has_tokens(m->embedder);
+    struct keeping keeping = {.m = m};
     int code = kiln_gallery_vectors_put(writer, kiln_embedder_info(m->embedder)->recipe, m->dims,
                                         vectors, count, err);
     pthread_rwlock_wrlock(&m->lock);
@@ -211,6 +314,9 @@ static int store(struct kiln_meaning *m, struct kiln_ledger *writer, const uint3
             m->world->places[prompts[i]] = KILN_NO_EVIDENCE;
     }
     pthread_rwlock_unlock(&m->lock);
+    for (uint32_t i = 0; i < count && tokens && code == 0; i++)
+        code = keep_tokens(&keeping, prompts[i], vectors[i].tokens, vectors[i].tokens_size, err);
+    end_keeping(&keeping, false);
     return code;
 }
 
@@ -237,8 +343,8 @@ static int embed_tokens(struct kiln_meaning *m, const struct kiln_embed_text *te
     return code;
 }
 
-/* Embeds the texts in order, *ret_done of them: all, unless there are searches and it takes longer
- * than STEP_MS. */
+/* Embeds the texts in order, *ret_done of them: all, unless a rest is due and it takes longer than
+ * STEP_MS. */
 static int embed_texts(struct kiln_meaning *m, const struct kiln_embed_text *texts, uint32_t count,
                        float *rows, struct kiln_prompt_vector *vectors, uint32_t *ret_done,
                        struct kiln_error *err)
@@ -253,7 +359,7 @@ static int embed_texts(struct kiln_meaning *m, const struct kiln_embed_text *tex
                       : kiln_embedder_embed(m->embedder, KILN_EMBED_PASSAGE, &texts[done], some,
                                             rows + done * m->dims, err);
         done += some;
-        if (kiln_clock_ms() >= until_ms && kiln_meaning_is_searched(m))
+        if (kiln_clock_ms() >= until_ms && kiln_meaning_rest(m) > 0)
             break;
     }
     *ret_done = done;
@@ -276,6 +382,10 @@ static int embed(struct kiln_meaning *m, struct kiln_ledger *writer, const struc
     }
     int code = embed_texts(m, texts, count, rows, vectors, &done, err);
     *ret_all = done == count;
+    if (done < count)
+        m->step_count = done;
+    else if (done >= m->step_count) /* it would have had time for more */
+        m->step_count = 2 * done < EMBED_MAX ? 2 * done : EMBED_MAX;
     for (uint32_t i = 0; i < done && code == 0; i++) {
         struct kiln_prompt_vector *v = &vectors[i];
         kiln_catalogue_hash(m->world->catalogue, prompts[i], v->prompt_hash);
@@ -289,12 +399,15 @@ static int embed(struct kiln_meaning *m, struct kiln_ledger *writer, const struc
     return code;
 }
 
-/* Looks at these prompts once more: after a failure, or where a step ended early. */
-static void wait_again(struct kiln_meaning *m, uint32_t from)
+/* Looks at these prompts once more: where a step ended early, or after a failure.  Some of them may
+ * have got their vectors before that, and not their tokens, so the walk begins again. */
+static void wait_again(struct kiln_meaning *m, uint32_t from, bool failed)
 {
     pthread_rwlock_wrlock(&m->lock);
     if (from < m->world->waiting)
         m->world->waiting = from;
+    if (failed)
+        m->world->walked = false, m->world->block = 0;
     pthread_rwlock_unlock(&m->lock);
 }
 
@@ -307,6 +420,11 @@ int kiln_meaning_step(struct kiln_meaning *m, struct kiln_ledger *reader,
     int code = apply_notes(m, reader, err);
     if (code != 0 || !writer)
         return code;
+    const bool walks = kiln_embedder_has_tokens(m->embedder) && !m->world->walked;
+    code = walks ? walk_tokens(m, reader, err) : 0;
+    if (code != 0)
+        return code;
+    *ret_more = walks;
     const uint32_t from = m->world->waiting;
     find_waiting(m, &w);
     if (w.count == 0)
@@ -322,8 +440,8 @@ int kiln_meaning_step(struct kiln_meaning *m, struct kiln_ledger *reader,
         free(w.texts[i]);
     free(rows), free(bytes);
     if (code != 0 || !all)
-        wait_again(m, from);
-    *ret_more = code == 0 && m->world->waiting < m->world->prompt_count;
+        wait_again(m, from, code != 0);
+    *ret_more = code == 0 && (walks || m->world->waiting < m->world->prompt_count);
     return code;
 }
 
@@ -336,4 +454,12 @@ void kiln_meaning_progress(struct kiln_meaning *m, uint32_t *ret_pictures, uint3
     for (uint32_t prompt = m->world->waiting; prompt < m->world->prompt_count; prompt++)
         *ret_waiting += m->world->places[prompt] == KILN_NONE;
     pthread_rwlock_unlock(&m->lock);
+}
+
+bool kiln_meaning_has_copied(struct kiln_meaning *m)
+{
+    pthread_rwlock_rdlock(&m->lock);
+    const bool copied = m->world->walked && !m->world->file_failed;
+    pthread_rwlock_unlock(&m->lock);
+    return copied || !kiln_embedder_has_tokens(m->embedder);
 }

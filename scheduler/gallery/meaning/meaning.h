@@ -7,7 +7,8 @@
  *     kiln_meaning_load, then kiln_follower_step with kiln_meaning_note, and kiln_meaning_step
  *
  * The features of a prompt's tokens, by which an embedder with tokens ranks what its vectors find,
- * are in the ledger alone: such a search reads them.
+ * are too many for memory: the keeper copies them into a file (token_file.h), where a search reads
+ * them, and until then in the ledger.
  *
  * Nothing here hides a picture of its own accord: the catalogue filters as the ledger does, and
  * whoever shows the pictures asks the ledger once more (kiln_gallery_tiles).
@@ -42,13 +43,14 @@ int kiln_meaning_load(struct kiln_meaning *meaning, struct kiln_ledger *session,
  * change again. */
 int kiln_meaning_note(void *arg, uint64_t job, bool gone, struct kiln_error *err) KILN_MUST_CHECK;
 /* Applies what was noted, takes the vectors of new prompts that the ledger has, and embeds others,
- * fewer while there are searches, and stores their vectors.  writer NULL: no vectors are made.
- * *ret_more: there are more. */
+ * fewer if a rest follows, and stores their vectors; first of all, piece by piece, it copies
+ * the tokens.  writer NULL: only what was noted.  *ret_more: there are more. */
 int kiln_meaning_step(struct kiln_meaning *meaning, struct kiln_ledger *reader,
                       struct kiln_ledger *writer, bool *ret_more,
                       struct kiln_error *err) KILN_MUST_CHECK;
-/* Whether there was a search within the last second: then a keeper rests between its steps. */
-bool kiln_meaning_is_searched(const struct kiln_meaning *meaning);
+/* How many times as long as a step took a keeper rests after it: most while there are searches, and
+ * some while pictures come, since their workers wait for commits; else 0. */
+int kiln_meaning_rest(const struct kiln_meaning *meaning);
 
 /* --- searching -------------------------------------------------------------------------------- */
 struct kiln_meaning_hit {
@@ -65,8 +67,8 @@ int kiln_meaning_scratch_new(struct kiln_meaning *meaning, struct kiln_meaning_s
                              struct kiln_error *err) KILN_MUST_CHECK;
 void kiln_meaning_scratch_free(struct kiln_meaning_scratch *scratch); /* accepts NULL */
 
-/* hits: [count], count at most KILN_MEANING_HITS_MAX.  session: for the tokens; an embedder without
- * such does not use it. */
+/* hits: [count], count at most KILN_MEANING_HITS_MAX.  session: for tokens that are not in the
+ * file; an embedder without tokens does not use it. */
 int kiln_meaning_search(struct kiln_meaning *meaning, struct kiln_meaning_scratch *scratch,
                         struct kiln_ledger *session, const struct kiln_gallery_filter *filter,
                         const char *text, uint32_t count, struct kiln_meaning_hit *hits,
@@ -80,5 +82,7 @@ int kiln_meaning_similar(struct kiln_meaning *meaning, struct kiln_meaning_scrat
 /* Pictures and prompts in memory, and prompts that still wait for their vector. */
 void kiln_meaning_progress(struct kiln_meaning *meaning, uint32_t *ret_pictures,
                            uint32_t *ret_prompts, uint32_t *ret_waiting);
+/* Whether searches find all tokens that the ledger had in the file; never if it failed. */
+bool kiln_meaning_has_copied(struct kiln_meaning *meaning);
 
 #endif

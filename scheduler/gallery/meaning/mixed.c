@@ -26,7 +26,7 @@ struct list {
     int64_t made_ms;
     bool out_of_time, indexing; /* of the search by words: older pictures were not looked at */
     bool no_words;              /* it found none */
-    bool words_alone;           /* the ledger did not give the tokens in time */
+    bool words_alone;           /* the tokens could not be read in time */
     char older[KILN_GALLERY_CURSOR_MAX]; /* where it goes on; "": it has found all */
     int64_t searched_back_to_ms;
     uint32_t count;
@@ -202,7 +202,8 @@ static int make_list(struct kiln_mixed *mixed, struct kiln_ledger *session,
         pthread_join(thread, NULL);
     else if (code == 0)
         find_alike(&alike);
-    list->words_alone = alike.code == KILN_TIMEOUT || alike.code == KILN_UNAVAILABLE;
+    list->words_alone = alike.code == KILN_TIMEOUT || alike.code == KILN_UNAVAILABLE ||
+                        alike.code == KILN_IO; /* of the file of tokens */
     if (code == 0 && alike.code != 0 && !list->words_alone) {
         *err = alike.err;
         code = alike.code;

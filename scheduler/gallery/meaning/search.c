@@ -1,10 +1,10 @@
 /* search.c - searches of a world: prompts by their vectors, ranked by their tokens where the
  * embedder has such, as the newest pictures that pass.
  *
- * A million prompts have a gigabyte of tokens, so those of what the vectors found are read out of
- * the ledger, by the addresses of their rows and after the lock of the world is released.  The
- * tokens of SAMPLES prompts say what is usual; they stay in the scratch until the index has grown
- * by an eighth. */
+ * A million prompts have a gigabyte of tokens, so those of what the vectors found are read after
+ * the lock of the world is released: from the gallery's file of tokens, and from the ledger what is
+ * not there yet.  The tokens of SAMPLES prompts say what is usual; they stay in the scratch until
+ * the index has grown by an eighth. */
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,6 +36,17 @@ struct stored_tokens {
     size_t size;
 };
 
+/* Rows of the index whose tokens are wanted: of some the places in the file, of the others the
+ * hashes for the ledger. */
+struct wants {
+    uint32_t count, asked_count;
+    kiln_token_place places[KILN_MEANING_HITS_MAX + SAMPLES]; /* 0: it is asked for */
+    struct kiln_prompt_hash asked[KILN_MEANING_HITS_MAX + SAMPLES];
+    uint32_t asked_for[KILN_MEANING_HITS_MAX + SAMPLES]; /* which of the wanted ones */
+    struct kiln_token_file *file;                        /* held while there are places */
+    struct kiln_token_bytes bytes;
+};
+
 struct kiln_meaning_scratch {
     struct kiln_vector_search *search;
     uint64_t *mask;
@@ -56,9 +67,8 @@ struct kiln_meaning_scratch {
     struct kiln_vector_found found;
     struct candidate candidates[KILN_MEANING_HITS_MAX]; /* [found.count] */
     struct kiln_token_query *tokens;                    /* NULL: rank by vectors */
-    float alike; /* ALIKE, ALIKE_MAPPED or ALIKE_TO_STORED, of a query with tokens */
-    struct kiln_prompt_row read[KILN_MEANING_HITS_MAX + SAMPLES]; /* whose tokens are to be read: */
-    uint32_t read_count; /* the candidates', and the samples' if these are due */
+    float alike;        /* ALIKE, ALIKE_MAPPED or ALIKE_TO_STORED, of a query with tokens */
+    struct wants wants; /* the candidates, and the samples if these are due */
     struct stored_tokens samples[SAMPLES];
     uint64_t world;         /* that was searched */
     uint64_t samples_world; /* 0: there are none */
@@ -69,6 +79,13 @@ struct kiln_meaning_scratch {
 struct taking {
     struct kiln_meaning_scratch *scratch;
     size_t dims;
+};
+
+/* The arg of another one, which gives what the ledger was asked for to `each`. */
+struct asking {
+    const struct wants *wants;
+    kiln_each_prompt_tokens *each;
+    void *arg;
 };
 
 /* --- a thread's memory ----------------------------------------------------------------------- */
@@ -97,6 +114,8 @@ void kiln_meaning_scratch_free(struct kiln_meaning_scratch *s)
         return;
     kiln_vector_search_free(s->search);
     kiln_token_query_free(s->tokens);
+    kiln_token_file_drop(s->wants.file);
+    free(s->wants.bytes.at);
     for (int i = 0; i < SAMPLES; i++)
         free(s->samples[i].bytes);
     free(s->mask), free(s->mask_filter), free(s->vector), free(s->query);
@@ -157,21 +176,69 @@ static int fill_mask(const struct kiln_world *world, struct kiln_meaning_scratch
     return 0;
 }
 
+/* --- reading tokens -------------------------------------------------------------------------- */
+static void want_nothing(struct wants *wants)
+{
+    kiln_token_file_drop(wants->file);
+    wants->file = NULL;
+    wants->count = wants->asked_count = 0;
+}
+
+/* The world is locked. */
+static void want(const struct kiln_world *world, struct wants *wants, uint32_t row)
+{
+    const kiln_token_place place = world->tokens[row];
+    if (place && !wants->file)
+        wants->file = kiln_token_file_hold(world->file);
+    if (!place) {
+        wants->asked_for[wants->asked_count] = wants->count;
+        kiln_catalogue_hash(world->catalogue, world->prompts[row],
+                            wants->asked[wants->asked_count++].hex);
+    }
+    wants->places[wants->count++] = place;
+}
+
+static int give_asked(void *arg, size_t place, const uint8_t *tokens, size_t size,
+                      struct kiln_error *err)
+{
+    const struct asking *asking = arg;
+    return asking->each(asking->arg, asking->wants->asked_for[place], tokens, size, err);
+}
+
+/* Calls each for everything that was wanted, in any order; `place` is 0 for the first want. */
+static int read_wanted(struct kiln_meaning *m, struct wants *wants, struct kiln_ledger *session,
+                       kiln_each_prompt_tokens *each, void *arg, struct kiln_error *err)
+{
+    struct asking asking = {wants, each, arg};
+    struct kiln_token_bytes *bytes = &wants->bytes;
+    int code = 0;
+    for (uint32_t i = 0; i < wants->count && code == 0; i++) {
+        if (!wants->places[i])
+            continue;
+        code = kiln_token_file_read(wants->file, wants->places[i], bytes, err);
+        code = code ? code : each(arg, i, bytes->at, bytes->size, err);
+    }
+    if (code == 0 && wants->asked_count > 0)
+        code = kiln_gallery_tokens(session, kiln_embedder_info(m->embedder)->recipe, wants->asked,
+                                   wants->asked_count, give_asked, &asking, err);
+    want_nothing(wants);
+    return code;
+}
+
 /* --- the vectors ---------------------------------------------------------------------------- */
 /* The rows whose tokens rank what was found, and rows spread evenly if new samples are due. */
 static void list_rows(const struct kiln_world *world, struct kiln_meaning_scratch *s)
 {
-    s->read_count = 0;
+    want_nothing(&s->wants);
     for (uint32_t i = 0; i < s->found.count; i++)
-        kiln_world_row(world, s->candidates[i].row, &s->read[s->read_count++]);
+        want(world, &s->wants, s->candidates[i].row);
     if (s->samples_world == world->number &&
         s->rows - s->samples_rows <= s->samples_rows / SAMPLES_STAY)
         return;
     s->samples_world = 0; /* until they are read */
     const uint32_t samples = s->rows < SAMPLES ? s->rows : SAMPLES;
     for (uint32_t i = 0; i < samples; i++)
-        kiln_world_row(world, (uint32_t)((uint64_t)i * s->rows / samples),
-                       &s->read[s->read_count++]);
+        want(world, &s->wants, (uint32_t)((uint64_t)i * s->rows / samples));
 }
 
 /* The nearest rows as candidates; not the row `own`.  The world is locked. */
@@ -185,6 +252,7 @@ static int find(const struct kiln_world *world, struct kiln_meaning_scratch *s,
     if (mine)
         s->mask[own / 64] &= ~mine;
     query->count = s->tokens ? KILN_MEANING_HITS_MAX : s->wanted;
+    query->hits_only = s->tokens != NULL; /* tokens say what is usual */
     if (code == 0)
         code = kiln_vector_index_search(world->index, s->search, query, s->hits, &s->found, err);
     if (mine)
@@ -198,7 +266,7 @@ static int find(const struct kiln_world *world, struct kiln_meaning_scratch *s,
     kiln_catalogue_newest(world->catalogue, filter, s->prompts, s->found.count, s->jobs);
     for (uint32_t i = 0; i < s->found.count; i++)
         s->candidates[i] = (struct candidate){s->jobs[i], s->hits[i].number, s->hits[i].score};
-    if (s->tokens)
+    if (s->tokens && s->found.count > 0)
         list_rows(world, s);
     return 0;
 }
@@ -208,6 +276,7 @@ static void begin(struct kiln_meaning_scratch *s, uint32_t count)
 {
     kiln_token_query_free(s->tokens);
     s->tokens = NULL;
+    want_nothing(&s->wants);
     s->known = false;
     s->wanted = count;
     s->found.count = 0;
@@ -285,12 +354,10 @@ static int query_tokens(struct kiln_meaning *m, struct kiln_meaning_scratch *s,
         return 0;
     pthread_rwlock_rdlock(&m->lock);
     const uint32_t row = row_of(m->world, job);
-    const bool known = row < kiln_vector_index_count(m->world->index);
-    if (known)
-        kiln_world_row(m->world, row, &s->read[0]);
+    if (row < kiln_vector_index_count(m->world->index))
+        want(m->world, &s->wants, row);
     pthread_rwlock_unlock(&m->lock);
-    return known ? kiln_gallery_tokens(session, info->recipe, s->read, 1, make_query, &taking, err)
-                 : 0;
+    return read_wanted(m, &s->wants, session, make_query, &taking, err);
 }
 
 static int find_like(struct kiln_meaning *m, struct kiln_meaning_scratch *s,
@@ -325,7 +392,8 @@ static int keep_sample(struct stored_tokens *sample, const uint8_t *tokens, size
     uint8_t *bytes = realloc(sample->bytes, size + 1);
     if (!bytes)
         return kiln_world_no_memory(err);
-    memcpy(bytes, tokens, size);
+    if (size > 0)
+        memcpy(bytes, tokens, size);
     *sample = (struct stored_tokens){bytes, size};
     return 0;
 }
@@ -368,13 +436,12 @@ static void measure_usual(struct kiln_meaning_scratch *s)
 static int rank_by_tokens(struct kiln_meaning *m, struct kiln_meaning_scratch *s,
                           struct kiln_ledger *session, struct kiln_error *err)
 {
-    const struct kiln_embed_info *info = kiln_embedder_info(m->embedder);
-    struct taking taking = {s, info->token_dims};
-    int code = kiln_gallery_tokens(session, info->recipe, s->read, s->read_count, take_tokens,
-                                   &taking, err);
+    struct taking taking = {s, kiln_embedder_info(m->embedder)->token_dims};
+    const bool samples = s->wants.count > s->found.count;
+    int code = read_wanted(m, &s->wants, session, take_tokens, &taking, err);
     if (code != 0)
         return code;
-    if (s->read_count > s->found.count)
+    if (samples)
         s->samples_world = s->world, s->samples_rows = s->rows;
     qsort(s->candidates, s->found.count, sizeof *s->candidates, by_score);
     measure_usual(s);

@@ -5,13 +5,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pipeline/embed/captions/token_rows.h"
 #include "schemas/room.h"
+#include "schemas/telemetry/log.h"
+
+_Static_assert(KILN_TOKEN_ROWS_MAX *(KILN_TOKEN_DIMS_MAX + 8) + 4 <= KILN_TOKENS_SIZE_MAX,
+               "the tokens of every caption fit");
 
 void kiln_world_free(struct kiln_world *world)
 {
     if (!world)
         return;
-    free(world->places), free(world->prompts), free(world->addresses);
+    free(world->places), free(world->prompts), free(world->tokens);
+    kiln_token_file_drop(world->file);
     kiln_catalogue_free(world->catalogue);
     kiln_vector_index_free(world->index);
     free(world);
@@ -74,22 +80,39 @@ int kiln_world_put_vector(struct kiln_world *world, uint32_t prompt,
     if (!prompts)
         return kiln_world_no_memory(err);
     world->prompts = prompts;
-    kiln_row_address *addresses =
-        kiln_room(world->addresses, rows, &world->addresses_room, sizeof *addresses);
-    if (!addresses)
+    kiln_token_place *tokens = kiln_room(world->tokens, rows, &world->tokens_room, sizeof *tokens);
+    if (!tokens)
         return kiln_world_no_memory(err);
-    world->addresses = addresses;
+    world->tokens = tokens;
     int code = kiln_vector_index_add(world->index, v->row, v->scale, &at, err);
     if (code != 0)
         return code;
     world->prompts[at] = prompt;
-    world->addresses[at] = v->address;
+    world->tokens[at] = 0;
     world->places[prompt] = at;
     return 0;
 }
 
-void kiln_world_row(const struct kiln_world *world, uint32_t row, struct kiln_prompt_row *ret)
+kiln_token_place kiln_world_keep(struct kiln_world *world, const uint8_t *tokens, size_t size)
 {
-    kiln_catalogue_hash(world->catalogue, world->prompts[row], ret->prompt_hash);
-    ret->address = world->addresses[row];
+    kiln_token_place place = 0;
+    struct kiln_error why;
+    if (world->file_failed || size > KILN_TOKENS_SIZE_MAX) /* a row of the ledger may lie */
+        return 0;
+    int code = world->file ? 0 : kiln_token_file_new(&world->file, &why);
+    if (code == 0)
+        code = kiln_token_file_add(world->file, tokens, size, &place, &why);
+    if (code != 0) {
+        world->file_failed = true;
+        kiln_log(KILN_LOG_WARNING, "tokens_not_kept", kiln_f("reason", "%s", why.text),
+                 kiln_f("effect", "searches by meaning are slower; make room there and restart the "
+                                  "gallery"));
+    }
+    return place;
+}
+
+void kiln_world_put_tokens(struct kiln_world *world, uint32_t prompt, kiln_token_place place)
+{
+    if (world->places[prompt] < KILN_NO_EVIDENCE)
+        world->tokens[world->places[prompt]] = place;
 }

@@ -14,6 +14,7 @@
 #include "pipeline/embed/index/index.h"
 #include "scheduler/gallery/meaning/catalogue.h"
 #include "scheduler/gallery/meaning/meaning.h"
+#include "scheduler/gallery/meaning/token_file.h"
 #include "storage/ledger/gallery/prompts.h"
 
 #define KILN_NO_EVIDENCE (KILN_NONE - 1) /* in `places`: the prompt never gets a vector */
@@ -24,8 +25,12 @@ struct kiln_world {
     struct kiln_vector_index *index;
     uint32_t *places;  /* of prompt p: its row in the index, KILN_NONE before it has a vector */
     uint32_t *prompts; /* of row r of the index */
-    kiln_row_address *addresses; /* likewise: where it is in the ledger */
-    size_t places_room, prompts_room, addresses_room;
+    kiln_token_place *tokens;     /* likewise: 0 while they are in the ledger alone */
+    struct kiln_token_file *file; /* where they are; NULL: none was needed yet, or can be */
+    bool file_failed;
+    uint32_t block; /* of the ledger's table, at which the walk for tokens goes on */
+    bool walked;    /* that walk has ended */
+    size_t places_room, prompts_room, tokens_room;
     uint32_t prompt_count; /* places that are filled in */
     uint32_t waiting;      /* prompts from here on may lack a vector */
 };
@@ -41,6 +46,8 @@ struct kiln_meaning {
     bool *notes_gone;
     uint32_t note_count;
     _Atomic int64_t searched_ms; /* kiln_clock_ms of the last search */
+    int64_t noted_ms;            /* of the last changes; the keeper's */
+    uint32_t step_count;         /* prompts of its next step, if a rest follows */
 };
 
 /* For vectors of `dims` values. */
@@ -53,8 +60,11 @@ int kiln_world_put_vector(struct kiln_world *world, uint32_t prompt,
                           const struct kiln_prompt_vector *vector,
                           struct kiln_error *err) KILN_MUST_CHECK;
 
-/* What the ledger is asked for the tokens of a row of the index. */
-void kiln_world_row(const struct kiln_world *world, uint32_t row, struct kiln_prompt_row *ret);
+/* The keeper puts tokens into the file, which needs no lock.  0: it takes no more, which is logged;
+ * searches go on reading them in the ledger. */
+kiln_token_place kiln_world_keep(struct kiln_world *world, const uint8_t *tokens, size_t size);
+/* The tokens of a prompt are there; nothing for one without a vector. */
+void kiln_world_put_tokens(struct kiln_world *world, uint32_t prompt, kiln_token_place place);
 
 /* Fails with KILN_NO_MEMORY. */
 int kiln_world_no_memory(struct kiln_error *err);

@@ -1,10 +1,10 @@
 /* prompts.c - see prompts.h. */
 #include "storage/ledger/gallery/prompts.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "schemas/places.h"
 #include "storage/ledger/gallery/question.h"
 #include "storage/ledger/internal.h"
 
@@ -85,25 +85,16 @@ struct reading {
     size_t dims;
 };
 
-/* Of a ctid as text, "(block,row)". */
-static kiln_row_address address_of(const char *ctid)
-{
-    char *comma;
-    const uint64_t block = strtoul(ctid + 1, &comma, 10);
-    return block << 16 | strtoul(comma + 1, NULL, 10);
-}
-
 static int read_vector(void *arg, const PGresult *rows, int row, struct kiln_error *err)
 {
     struct reading *reading = arg;
     struct kiln_prompt_vector vector = {.row = reading->row};
-    const char *bytes, *address;
+    const char *bytes;
     double scale;
-    KILN_READ(rows, row, 0, vector.prompt_hash, scale, bytes, address);
+    KILN_READ(rows, row, 0, vector.prompt_hash, scale, bytes);
     if (!kiln_row_bytes(bytes, reading->row, reading->dims))
         return 0;
     vector.scale = (float)scale;
-    vector.address = address_of(address);
     for (size_t d = 0; d < reading->dims; d++)
         reading->row[d] ^= 0x80; /* signed to +128 */
     return reading->each(reading->arg, &vector, err);
@@ -113,8 +104,7 @@ int kiln_gallery_vectors(struct kiln_ledger *session, const char *recipe, size_t
                          kiln_each_prompt_vector *each, void *arg, struct kiln_error *err)
 {
     static const struct kiln_statement statement = {
-        "gallery_vectors",
-        "SELECT prompt_hash, scale, v, ctid FROM gallery_vector WHERE recipe = $1"};
+        "gallery_vectors", "SELECT prompt_hash, scale, v FROM gallery_vector WHERE recipe = $1"};
     struct kiln_params params = {0};
     struct reading reading = {each, arg, malloc(dims), dims};
     if (!reading.row)
@@ -126,21 +116,21 @@ int kiln_gallery_vectors(struct kiln_ledger *session, const char *recipe, size_t
 }
 
 int kiln_gallery_vectors_of(struct kiln_ledger *session, const char *recipe, size_t dims,
-                            const struct kiln_prompt_row *prompts, size_t count,
+                            const struct kiln_prompt_hash *prompts, size_t count,
                             kiln_each_prompt_vector *each, void *arg, struct kiln_error *err)
 {
     /* OFFSET 0: rows are looked up one by one, whatever the planner expects. */
     static const struct kiln_statement statement = {
         KILN_PLANNED_ONCE("gallery_vectors_of"),
         "SELECT v.* FROM unnest($2::text[]) w (hash) CROSS JOIN LATERAL (SELECT prompt_hash, scale,"
-        "  v, ctid FROM gallery_vector WHERE recipe = $1::text"
+        "  v FROM gallery_vector WHERE recipe = $1::text"
         "  AND prompt_hash = w.hash COLLATE \"C\" OFFSET 0) v"};
     struct kiln_params params = {0};
     struct reading reading = {each, arg, malloc(dims), dims};
     if (!reading.row)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for a vector");
     KILN_BIND(&params, recipe);
-    KILN_BIND_COLUMN(&params, TEXT, count, prompts[i].prompt_hash);
+    KILN_BIND_COLUMN(&params, TEXT, count, prompts[i].hex);
     int rc = kiln_ledger_run_each(session, &statement, &params, read_vector, &reading, err);
     free(reading.row);
     return rc;
@@ -168,25 +158,8 @@ static const char *tokens_hex(struct kiln_text *text, const struct kiln_prompt_v
     return text->failed || !v->tokens ? NULL : text->at;
 }
 
-struct putting {
-    struct kiln_prompt_vector *vectors;
-    size_t count;
-};
-
-static int note_address(void *arg, const PGresult *rows, int row, struct kiln_error *err)
-{
-    const struct putting *putting = arg;
-    const char *hash, *address;
-    (void)err;
-    KILN_READ(rows, row, 0, hash, address);
-    for (size_t i = 0; i < putting->count; i++)
-        if (strcmp(putting->vectors[i].prompt_hash, hash) == 0)
-            putting->vectors[i].address = address_of(address);
-    return 0;
-}
-
 int kiln_gallery_vectors_put(struct kiln_ledger *session, const char *recipe, size_t dims,
-                             struct kiln_prompt_vector *vectors, size_t count,
+                             const struct kiln_prompt_vector *vectors, size_t count,
                              struct kiln_error *err)
 {
     static const struct kiln_statement statement = {
@@ -194,8 +167,7 @@ int kiln_gallery_vectors_put(struct kiln_ledger *session, const char *recipe, si
         "INSERT INTO gallery_vector (prompt_hash, recipe, scale, v, tokens)"
         " SELECT g.hash, $1, g.scale, decode(g.v, 'hex'), decode(g.tokens, 'hex')"
         " FROM unnest($2::text[], $3::float8[], $4::text[], $5::text[]) g (hash, scale, v, tokens)"
-        " WHERE g.v IS NOT NULL ON CONFLICT DO NOTHING"
-        " RETURNING prompt_hash, ctid"};
+        " WHERE g.v IS NOT NULL ON CONFLICT DO NOTHING"};
     struct kiln_params params = {0};
     struct kiln_text hex = {0};
     KILN_BIND(&params, recipe);
@@ -204,85 +176,21 @@ int kiln_gallery_vectors_put(struct kiln_ledger *session, const char *recipe, si
     KILN_BIND_COLUMN(&params, TEXT, count, row_hex(&hex, &vectors[i], dims));
     KILN_BIND_COLUMN(&params, TEXT, count, tokens_hex(&hex, &vectors[i]));
     kiln_text_release(&hex);
-    return kiln_ledger_run_each(session, &statement, &params, note_address,
-                                &(struct putting){vectors, count}, err);
+    return kiln_ledger_run(session, &statement, &params, NULL, err);
 }
 
 /* --- tokens --------------------------------------------------------------------------------- */
-/* The arg of a kiln_each_row. */
-struct asking {
-    const struct kiln_prompt_row *prompts;
-    kiln_each_prompt_tokens *each;
-    void *arg;
-    struct kiln_places by_hash; /* of prompts */
-    bool *there;                /* of each prompt: it was at its address */
-    size_t missing;             /* prompts that were not */
-    uint32_t next;              /* of those, which come in their order */
-};
-
-static uint32_t hash_of(const char *prompt_hash)
+static int read_tokens(void *arg, const PGresult *rows, int row, struct kiln_error *err)
 {
-    uint32_t hash = 0;
-    for (int i = 0; i < 8 && prompt_hash[i]; i++) /* any digits of a hash are a hash */
-        hash = hash * 31 + (unsigned char)prompt_hash[i];
-    return hash;
+    struct kiln_caller *caller = arg;
+    return ((kiln_each_prompt_tokens *)caller->each)(caller->arg, (size_t)row,
+                                                     (const uint8_t *)PQgetvalue(rows, row, 0),
+                                                     (size_t)PQgetlength(rows, row, 0), err);
 }
 
-static bool hash_at(const void *things, uint32_t n, uint32_t *ret)
-{
-    const struct kiln_prompt_row *prompts = things;
-    *ret = hash_of(prompts[n].prompt_hash);
-    return true;
-}
-
-static int give_tokens(const struct asking *asking, uint32_t place, const PGresult *rows, int row,
-                       int column, struct kiln_error *err)
-{
-    return asking->each(asking->arg, place, (const uint8_t *)PQgetvalue(rows, row, column),
-                        (size_t)PQgetlength(rows, row, column), err);
-}
-
-/* A row that may be another prompt's: its hash says whose it is. */
-static int read_at_address(void *arg, const PGresult *rows, int row, struct kiln_error *err)
-{
-    struct asking *asking = arg;
-    const char *hash = PQgetvalue(rows, row, 0);
-    uint32_t place = hash_of(hash), n;
-    int rc = 0;
-    while (rc == 0 && (n = kiln_places_look(&asking->by_hash, &place)) != KILN_PLACES_NONE)
-        if (strcmp(asking->prompts[n].prompt_hash, hash) == 0) {
-            asking->there[n] = true;
-            asking->missing--;
-            rc = give_tokens(asking, n, rows, row, 1, err);
-        }
-    return rc;
-}
-
-static int ask_addresses(struct kiln_ledger *session, const char *recipe, size_t count,
-                         struct asking *asking, struct kiln_error *err)
-{
-    /* OFFSET 0: without it, a plan made for a small table might walk the rows of the recipe. */
-    static const struct kiln_statement statement = {
-        KILN_BINARY_ROWS("gallery_tokens_at"),
-        "SELECT prompt_hash, tokens FROM (SELECT recipe, prompt_hash, tokens FROM gallery_vector"
-        "  WHERE ctid = ANY ($2::tid[]) OFFSET 0) v WHERE recipe = $1"};
-    struct kiln_params params = {0};
-    KILN_BIND(&params, recipe);
-    KILN_BIND_COLUMN(&params, TID, count, (int64_t)asking->prompts[i].address);
-    return kiln_ledger_run_each(session, &statement, &params, read_at_address, asking, err);
-}
-
-static int read_by_key(void *arg, const PGresult *rows, int row, struct kiln_error *err)
-{
-    struct asking *asking = arg;
-    while (asking->there[asking->next])
-        asking->next++;
-    return give_tokens(asking, asking->next++, rows, row, 0, err);
-}
-
-/* Those that were not at their addresses. */
-static int ask_keys(struct kiln_ledger *session, const char *recipe, size_t count,
-                    struct asking *asking, struct kiln_error *err)
+int kiln_gallery_tokens(struct kiln_ledger *session, const char *recipe,
+                        const struct kiln_prompt_hash *prompts, size_t count,
+                        kiln_each_prompt_tokens *each, void *arg, struct kiln_error *err)
 {
     /* OFFSET 0: rows are looked up one by one, whatever the planner expects. */
     static const struct kiln_statement statement = {
@@ -291,29 +199,51 @@ static int ask_keys(struct kiln_ledger *session, const char *recipe, size_t coun
         " LEFT JOIN LATERAL (SELECT tokens FROM gallery_vector WHERE recipe = $1::text"
         "  AND prompt_hash = w.hash COLLATE \"C\" OFFSET 0) v ON true ORDER BY w.place"};
     struct kiln_params params = {0};
-    struct kiln_array hashes;
-    kiln_array_start(&hashes, KILN_ARRAY_TEXT);
-    for (size_t i = 0; i < count; i++)
-        if (!asking->there[i])
-            kiln_array_text(&hashes, asking->prompts[i].prompt_hash);
     KILN_BIND(&params, recipe);
-    kiln_bind_array(&params, &hashes);
-    return kiln_ledger_run_each(session, &statement, &params, read_by_key, asking, err);
+    KILN_BIND_COLUMN(&params, TEXT, count, prompts[i].hex);
+    return kiln_ledger_run_each(session, &statement, &params, read_tokens, KILN_CALLER(each, arg),
+                                err);
 }
 
-int kiln_gallery_tokens(struct kiln_ledger *session, const char *recipe,
-                        const struct kiln_prompt_row *prompts, size_t count,
-                        kiln_each_prompt_tokens *each, void *arg, struct kiln_error *err)
+static int read_stored(void *arg, const PGresult *rows, int row, struct kiln_error *err)
 {
-    struct asking asking = {prompts, each, arg, .there = calloc(count + 1, sizeof(bool)),
-                            .missing = count};
-    int rc = asking.there && kiln_places_fit(&asking.by_hash, prompts, (uint32_t)count, hash_at)
-                 ? ask_addresses(session, recipe, count, &asking, err)
-                 : kiln_fail(err, KILN_NO_MEMORY, "no memory for the tokens of prompts");
-    if (rc == 0 && asking.missing > 0)
-        rc = ask_keys(session, recipe, count, &asking, err);
-    kiln_places_release(&asking.by_hash);
-    free(asking.there);
+    struct kiln_caller *caller = arg;
+    return ((kiln_each_stored_tokens *)caller->each)(caller->arg, PQgetvalue(rows, row, 0),
+                                                     (const uint8_t *)PQgetvalue(rows, row, 1),
+                                                     (size_t)PQgetlength(rows, row, 1), err);
+}
+
+static int ask_more(struct kiln_ledger *session, uint32_t block, bool *ret, struct kiln_error *err)
+{
+    static const struct kiln_statement statement = {
+        "gallery_vector_blocks",
+        "SELECT pg_relation_size('gallery_vector') / current_setting('block_size')::bigint"
+        " > $1::bigint"};
+    struct kiln_params params = {0};
+    KILN_BIND(&params, block);
+    return kiln_ledger_ask(session, &statement, &params, KILN_FIELDS(*ret), err);
+}
+
+int kiln_gallery_tokens_walk(struct kiln_ledger *session, const char *recipe, uint32_t blocks,
+                             uint32_t *block, bool *ret_more, kiln_each_stored_tokens *each,
+                             void *arg, struct kiln_error *err)
+{
+    /* OFFSET 0: without it, a plan might walk the rows of the recipe by the index. */
+    static const struct kiln_statement statement = {
+        KILN_BINARY_ROWS("gallery_tokens_walk"),
+        "SELECT prompt_hash, tokens FROM (SELECT recipe, prompt_hash, tokens FROM gallery_vector"
+        "  WHERE ctid >= $2::tid AND ctid < $3::tid OFFSET 0) v WHERE recipe = $1"};
+    struct kiln_params params = {0};
+    const uint32_t end = *block + blocks;
+    char from[24], to[24];
+    snprintf(from, sizeof from, "(%u,0)", *block);
+    snprintf(to, sizeof to, "(%u,0)", end);
+    KILN_BIND(&params, recipe, (const char *)from, (const char *)to);
+    int rc = kiln_ledger_run_each(session, &statement, &params, read_stored, KILN_CALLER(each, arg),
+                                  err);
+    rc = rc ? rc : ask_more(session, end, ret_more, err);
+    if (rc == 0)
+        *block = end;
     return rc;
 }
 

@@ -40,19 +40,11 @@ int kiln_gallery_prompts_of(struct kiln_ledger *session, const uint64_t *jobs, s
                             kiln_each_prompt *each, void *arg,
                             struct kiln_error *err) KILN_MUST_CHECK;
 
-/* Where a row of gallery_vector is in the table (its ctid): the block, and in the last 16 bits the
- * row in the block; 0: unknown.  It is only a hint, by which Postgres reads a row without its
- * index.  A row moves when it is updated, the table rewritten (VACUUM FULL) or the ledger restored,
- * and others take the place of those that went; so a reader checks the hash of the row.
- */
-typedef uint64_t kiln_row_address;
-
 /* A vector in the form of pipeline/embed/index/code.h, whose bytes the table keeps signed. */
 struct kiln_prompt_vector {
     char prompt_hash[65];
-    kiln_row_address address;
     float scale;
-    const uint8_t *row; /* [dims], value + 128; borrowed */
+    const uint8_t *row;    /* [dims], value + 128; borrowed */
     const uint8_t *tokens; /* to be stored (pipeline/embed/captions/token_rows.h); NULL: none */
     size_t tokens_size;
 };
@@ -62,30 +54,37 @@ typedef int kiln_each_prompt_vector(void *arg, const struct kiln_prompt_vector *
 int kiln_gallery_vectors(struct kiln_ledger *session, const char *recipe, size_t dims,
                          kiln_each_prompt_vector *each, void *arg,
                          struct kiln_error *err) KILN_MUST_CHECK;
-struct kiln_prompt_row { /* a row of gallery_vector */
-    char prompt_hash[65];
-    kiln_row_address address;
+struct kiln_prompt_hash {
+    char hex[65];
 };
-/* Likewise those of these prompts that there are; prompts[i].address is not read. */
+/* Likewise those of these prompts that there are. */
 int kiln_gallery_vectors_of(struct kiln_ledger *session, const char *recipe, size_t dims,
-                            const struct kiln_prompt_row *prompts, size_t count,
+                            const struct kiln_prompt_hash *prompts, size_t count,
                             kiln_each_prompt_vector *each, void *arg,
                             struct kiln_error *err) KILN_MUST_CHECK;
-/* Those that are there already stay; the others get their addresses.  Needs a session that
- * writes. */
+/* Those that are there already stay.  Needs a session that writes. */
 int kiln_gallery_vectors_put(struct kiln_ledger *session, const char *recipe, size_t dims,
-                             struct kiln_prompt_vector *vectors, size_t count,
+                             const struct kiln_prompt_vector *vectors, size_t count,
                              struct kiln_error *err) KILN_MUST_CHECK;
 
-/* The tokens of these prompts: calls each once for every one of them, in any order.  tokens are
- * lent; size 0: the prompt has none.  A prompt that is not at its address is looked up by its hash,
- * which takes several times as long. */
+/* tokens are lent; size 0: the prompt has none. */
 typedef int kiln_each_prompt_tokens(void *arg, size_t place, const uint8_t *tokens, size_t size,
                                     struct kiln_error *err);
+/* The tokens of these prompts: calls each once for every one of them, in their order. */
 int kiln_gallery_tokens(struct kiln_ledger *session, const char *recipe,
-                        const struct kiln_prompt_row *prompts, size_t count,
+                        const struct kiln_prompt_hash *prompts, size_t count,
                         kiln_each_prompt_tokens *each, void *arg,
                         struct kiln_error *err) KILN_MUST_CHECK;
+
+typedef int kiln_each_stored_tokens(void *arg, const char *prompt_hash, const uint8_t *tokens,
+                                    size_t size, struct kiln_error *err);
+/* The tokens of all prompts, a piece of the table a call: its blocks from *block on, `blocks` of
+ * them, which takes a third of the time of looking the rows up by their keys.  *block is 0 for the
+ * first call, and then where the next one begins.  Rows that are written or move meanwhile may be
+ * missed.  *ret_more: there are blocks left. */
+int kiln_gallery_tokens_walk(struct kiln_ledger *session, const char *recipe, uint32_t blocks,
+                             uint32_t *block, bool *ret_more, kiln_each_stored_tokens *each,
+                             void *arg, struct kiln_error *err) KILN_MUST_CHECK;
 
 /* Where a walk through the vectors is; {""}: at their beginning, and again after their end. */
 struct kiln_vector_place {
