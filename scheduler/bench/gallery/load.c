@@ -3,7 +3,8 @@
  * The ledger is that of the settings; scripts/bench/gallery_make.py fills one.  The bench adds
  * pictures to it and removes them at its end, so it must not be one that is needed.  In turn:
  *
- *   1. the gallery is started: how soon its first page comes, and the first search by meaning
+ *   1. the gallery is started: how soon its first page comes, and the first search by meaning; then
+ *      it has time to copy the tokens of all prompts
  *   2. commits, 200 a second, through kiln_ledger_commit, in turns of 6 s, since a machine is
  *      faster in one minute than in the next: while the gallery is stopped (SIGSTOP); beside a
  *      gallery that follows them and is asked nothing; and beside searches by words, searches by
@@ -18,6 +19,7 @@
  * machines, run on other processors than the gallery, which keeps those that the bench was started
  * on.  Postgres is not started here: `taskset -c 0,1 kiln up` puts it there too.
  */
+#include <arpa/inet.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <sched.h>
@@ -25,6 +27,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -75,7 +78,7 @@ struct load {
     uint32_t prompt_count;
     struct phases phases;
     pid_t gallery;
-    uint16_t port;
+    uint16_t port, metrics_port;
     cpu_set_t own_cpus; /* with --apart: of the gallery */
 };
 
@@ -96,6 +99,19 @@ static uint64_t memory_of(pid_t pid, const char *what)
     return kib * 1024;
 }
 
+/* One that no program has now. */
+static uint16_t free_port(void)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof at;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const bool bound = fd >= 0 && bind(fd, (struct sockaddr *)&at, size) == 0 &&
+                       getsockname(fd, (struct sockaddr *)&at, &size) == 0;
+    if (fd >= 0)
+        close(fd);
+    return bound ? ntohs(at.sin_port) : 0;
+}
+
 static int launch(struct load *load, const char *url_file, struct kiln_error *err)
 {
     struct kiln_bench *bench = load->bench;
@@ -105,6 +121,9 @@ static int launch(struct load *load, const char *url_file, struct kiln_error *er
     if (!slash)
         return kiln_fail(err, KILN_IO, "the program kiln-gallery is not beside this one");
     snprintf(slash + 1, sizeof program - (size_t)(slash + 1 - program), "kiln-gallery");
+    char metrics_port[8];
+    load->metrics_port = free_port();
+    snprintf(metrics_port, sizeof metrics_port, "%u", load->metrics_port);
     const char *argv[] = {program,
                           "gallery",
                           "serve",
@@ -118,6 +137,8 @@ static int launch(struct load *load, const char *url_file, struct kiln_error *er
                           bench->embedder,
                           "--gallery-unchecked",
                           "show",
+                          "--gallery-metrics-port",
+                          metrics_port,
                           "--log-level",
                           "error",
                           NULL};
@@ -168,12 +189,12 @@ static void stop_gallery(struct load *load)
 }
 
 /* Asks until the answer has these words.  Returns false after START_LIMIT_S. */
-static bool wait_for(const struct load *load, const char *path, const char *words, double start_s)
+static bool wait_for(uint16_t port, const char *path, const char *words, double start_s)
 {
     for (; kiln_now_s() - start_s < START_LIMIT_S; kiln_sleep_s(0.02)) {
         unsigned status;
         char *body;
-        kiln_bench_web_get(load->port, path, &status, &body);
+        kiln_bench_web_get(port, path, &status, &body);
         bool there = status == 200 && strstr(body, words);
         free(body);
         if (there)
@@ -202,15 +223,26 @@ static int start_gallery(struct load *load, struct kiln_error *err)
         kiln_sleep_s(0.005);
     }
     load->port = (uint16_t)port;
-    if (rc == 0 && !wait_for(load, "/", "<img", start_s))
+    if (rc == 0 && !wait_for(load->port, "/", "<img", start_s))
         rc = kiln_fail(err, KILN_TIMEOUT, "the gallery shows no picture");
     load->phases.browse_s = kiln_now_s() - start_s;
     kiln_bench_web_get(load->port, "/v1/pictures?q=red", &(unsigned){0}, NULL); /* it is wanted */
-    if (rc == 0 && !wait_for(load, "/help", "whose prompts mean the same", start_s))
+    if (rc == 0 && !wait_for(load->port, "/help", "whose prompts mean the same", start_s))
         rc = kiln_fail(err, KILN_TIMEOUT, "the gallery does not search by meaning");
     load->phases.search_s = kiln_now_s() - start_s;
     load->phases.start_bytes = memory_of(load->gallery, "VmRSS:");
     return rc;
+}
+
+/* Until the tokens are copied: for the first seconds of a gallery, searches take longer. */
+static int settle(const struct load *load, struct kiln_error *err)
+{
+    char words[128];
+    snprintf(words, sizeof words, "kiln_gallery_meaning_complete{pool=\"%s\"} 1",
+             kiln_pool(&load->bench->own));
+    return wait_for(load->metrics_port, "/metrics", words, kiln_now_s())
+               ? 0
+               : kiln_fail(err, KILN_TIMEOUT, "the gallery's metrics do not say %s", words);
 }
 
 /* --- what is asked for -------------------------------------------------------------------------
@@ -423,6 +455,7 @@ static int measure(struct load *load, struct kiln_ledger *session, struct kiln_e
                                      commits, &load->commits, err);
     rc = rc ? rc : kiln_bench_disk_new(load->bench->dir, &load->disk, err);
     rc = rc ? rc : start_gallery(load, err);
+    rc = rc ? rc : settle(load, err);
     if (rc == 0 && load->bench->apart)
         rc = leave_processors(load, err);
     kiln_say(cli, "commits while the gallery is stopped, beside it, beside everything: %.0f s each",
@@ -533,9 +566,8 @@ int kiln_bench_gallery_load(struct kiln_bench *bench, struct kiln_error *err)
         report(load);
     stop_gallery(load);
     struct kiln_error later;
-    const int removed = load->commits
-                            ? kiln_bench_commits_remove(load->commits, rc ? &later : err)
-                            : 0;
+    const int removed =
+        load->commits ? kiln_bench_commits_remove(load->commits, rc ? &later : err) : 0;
     rc = rc ? rc : removed;
     rc = rc ? rc : kiln_bench_index_words(bench, err);
     kiln_ledger_close(session);
