@@ -7,16 +7,16 @@
 #include <string.h>
 
 #include "scheduler/gallery/meaning/fusion.h"
+#include "scheduler/gallery/meaning/searcher.h"
 #include "schemas/clock.h"
 #include "schemas/digest.h"
 #include "schemas/telemetry/log.h"
 #include "schemas/text/text.h"
 #include "storage/ledger/ledger.h"
 
-#define SPARE 8       /* searchers that are kept */
-#define LISTS 64      /* kept at one time */
-#define ID 16         /* hexadecimal digits of a list in a cursor */
-#define TOKENS_MS 500 /* for each statement that reads tokens of a search */
+#define SPARE 8  /* searchers that are kept */
+#define LISTS 64 /* kept at one time */
+#define ID 16    /* hexadecimal digits of a list in a cursor */
 #define WORDS_MS                                                                                   \
     12 /* for the words, about as long as a million vectors take: those are all looked at, so an   \
           older picture that has a rare phrase is likely found by them */
@@ -33,19 +33,12 @@ struct list {
     uint64_t jobs[KILN_MIXED_WORDS + KILN_MIXED_MEANING];
 };
 
-/* A search by meaning has a session of its own, since the caller's asks for the words meanwhile. It
- * connects when it is used, so never for an embedder without tokens. */
-struct searcher {
-    struct kiln_meaning_scratch *scratch;
-    struct kiln_ledger *session;
-};
-
 struct kiln_mixed {
     const struct kiln_config *config;
     struct kiln_meaning *meaning;
     pthread_mutex_t lock; /* of all below */
     struct list lists[LISTS];
-    struct searcher spare[SPARE]; /* not in use now */
+    struct kiln_searcher *spare[SPARE]; /* not in use now */
     int spare_count;
 };
 
@@ -61,18 +54,12 @@ int kiln_mixed_new(const struct kiln_config *config, struct kiln_meaning *meanin
     return 0;
 }
 
-static void free_searcher(struct searcher *searcher)
-{
-    kiln_meaning_scratch_free(searcher->scratch);
-    kiln_ledger_close(searcher->session);
-}
-
 void kiln_mixed_free(struct kiln_mixed *mixed)
 {
     if (!mixed)
         return;
     while (mixed->spare_count > 0)
-        free_searcher(&mixed->spare[--mixed->spare_count]);
+        kiln_searcher_free(mixed->spare[--mixed->spare_count]);
     pthread_mutex_destroy(&mixed->lock);
     free(mixed);
 }
@@ -85,25 +72,18 @@ uint32_t kiln_mixed_waiting(struct kiln_mixed *mixed)
 }
 
 /* A searcher for this thread, until it is given back. */
-static int take_searcher(struct kiln_mixed *mixed, struct searcher *ret, struct kiln_error *err)
+static int take_searcher(struct kiln_mixed *mixed, struct kiln_searcher **ret,
+                         struct kiln_error *err)
 {
-    *ret = (struct searcher){NULL, NULL};
+    *ret = NULL;
     pthread_mutex_lock(&mixed->lock);
     if (mixed->spare_count > 0)
         *ret = mixed->spare[--mixed->spare_count];
     pthread_mutex_unlock(&mixed->lock);
-    if (ret->scratch)
-        return 0;
-    int code = kiln_meaning_scratch_new(mixed->meaning, &ret->scratch, err);
-    if (code == 0)
-        code =
-            kiln_ledger_open_reading(mixed->config, "kiln-gallery", TOKENS_MS, &ret->session, err);
-    if (code != 0)
-        free_searcher(ret);
-    return code;
+    return *ret ? 0 : kiln_searcher_new(mixed->config, mixed->meaning, ret, err);
 }
 
-static void give_searcher(struct kiln_mixed *mixed, struct searcher searcher)
+static void give_searcher(struct kiln_mixed *mixed, struct kiln_searcher *searcher)
 {
     pthread_mutex_lock(&mixed->lock);
     const bool kept = mixed->spare_count < SPARE;
@@ -111,7 +91,7 @@ static void give_searcher(struct kiln_mixed *mixed, struct searcher searcher)
         mixed->spare[mixed->spare_count++] = searcher;
     pthread_mutex_unlock(&mixed->lock);
     if (!kept)
-        free_searcher(&searcher);
+        kiln_searcher_free(searcher);
 }
 
 /* --- what a list is kept under -------------------------------------------------------------- */
@@ -161,47 +141,24 @@ static int read_cursor(const char *cursor, const char *id, uint32_t *ret_offset,
 }
 
 /* --- making a list -------------------------------------------------------------------------- */
-/* What is alike, found while Postgres finds the words. */
-struct alike {
-    struct kiln_mixed *mixed;
-    const struct kiln_gallery_query *query;
-    struct kiln_meaning_hit hits[KILN_MIXED_MEANING];
-    struct kiln_meaning_found found;
-    struct kiln_error err;
-    int code;
-};
-
-static void *find_alike(void *arg)
-{
-    struct alike *alike = arg;
-    struct searcher searcher;
-    alike->code = take_searcher(alike->mixed, &searcher, &alike->err);
-    if (alike->code != 0)
-        return NULL;
-    alike->code = kiln_meaning_search(alike->mixed->meaning, searcher.scratch, searcher.session,
-                                      &alike->query->filter, alike->query->words,
-                                      KILN_MIXED_MEANING, alike->hits, &alike->found, &alike->err);
-    give_searcher(alike->mixed, searcher);
-    return NULL;
-}
-
 static int make_list(struct kiln_mixed *mixed, struct kiln_ledger *session,
                      const struct kiln_gallery_query *query, struct list *list,
                      struct kiln_error *err)
 {
     struct kiln_gallery_query words = *query;
-    struct alike alike = {.mixed = mixed, .query = query};
+    struct kiln_searcher_task alike = {.query = query};
+    struct kiln_searcher *searcher;
     struct kiln_gallery_page page;
     uint64_t by_words[KILN_MIXED_WORDS], by_meaning[KILN_MIXED_MEANING];
-    pthread_t thread;
     words.cursor = NULL, words.rows_max = KILN_MIXED_WORDS;
     words.budget_ms = words.budget_ms > 0 ? words.budget_ms : WORDS_MS;
-    const bool beside = pthread_create(&thread, NULL, find_alike, &alike) == 0;
-    int code = kiln_gallery_jobs(session, &words, by_words, &page, err);
-    if (beside)
-        pthread_join(thread, NULL);
-    else if (code == 0)
-        find_alike(&alike);
+    int code = take_searcher(mixed, &searcher, err);
+    if (code != 0)
+        return code;
+    kiln_searcher_begin(searcher, &alike);
+    code = kiln_gallery_jobs(session, &words, by_words, &page, err);
+    kiln_searcher_finish(searcher);
+    give_searcher(mixed, searcher);
     list->words_alone = alike.code == KILN_TIMEOUT || alike.code == KILN_UNAVAILABLE ||
                         alike.code == KILN_IO; /* of the file of tokens */
     if (code == 0 && alike.code != 0 && !list->words_alone) {
@@ -349,7 +306,7 @@ int kiln_mixed_similar(struct kiln_mixed *mixed, struct kiln_ledger *session,
                        const struct kiln_gallery_filter *filter, uint64_t job, uint32_t count,
                        kiln_each_tile *each, void *arg, struct kiln_error *err)
 {
-    struct searcher searcher;
+    struct kiln_searcher *searcher;
     struct kiln_meaning_hit hits[KILN_MIXED_MEANING];
     struct kiln_meaning_found found = {0};
     uint64_t jobs[KILN_MIXED_MEANING];
@@ -357,8 +314,8 @@ int kiln_mixed_similar(struct kiln_mixed *mixed, struct kiln_ledger *session,
     int code = take_searcher(mixed, &searcher, err);
     if (code != 0)
         return code;
-    code = kiln_meaning_similar(mixed->meaning, searcher.scratch, session, filter, job, count, hits,
-                                &found, err);
+    code = kiln_meaning_similar(mixed->meaning, searcher->scratch, session, filter, job, count,
+                                hits, &found, err);
     give_searcher(mixed, searcher);
     for (uint32_t i = 0; i < found.near; i++)
         jobs[i] = hits[i].job;
