@@ -151,6 +151,46 @@ static void a_tile_says_what_the_page_needs(void **state)
     assert_true(tile->created_ms > 1600000000000);
 }
 
+/* Anybody who writes to the ledger may write such rows. */
+static void an_odd_file_costs_itself_alone(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *key; /* SQL, of size 512 */
+        const char *got;
+    } cases[] = {
+        {"'with  blanks 1 2 3'", "with  blanks 1 2 3"},
+        {"' blank'", " blank"},
+        {"''", ""},
+        {"E'two\\nfull 1 2 3 forged'", ""},
+        {"repeat('k', 513)", ""},
+    };
+    struct kiln_gallery_query query = {
+        .filter = {.pool = "odd", .show_unchecked = true, .level_max = KILN_SAFETY_LEVELS},
+        .rows_max = 1};
+    const uint64_t job =
+        kiln_test_shown(rig.stack, &(struct kiln_test_shown){.prompt = "odd", .pool = "odd"});
+    char sql[300];
+    snprintf(sql, sizeof sql,
+             "INSERT INTO object (job_id, bytes, width, height, role, key, sha256, content_type)"
+             " SELECT job_id, 1, 1, 1, r, 'odd/' || r, 's', 'image/webp' FROM image,"
+             " unnest('{a role,averylongnameofarole,1024}'::text[]) r WHERE job_id = %llu",
+             (unsigned long long)job);
+    free(kiln_test_sql(rig.stack, sql));
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct kiln_gallery_page page;
+        struct seen seen = {0};
+        snprintf(sql, sizeof sql, "UPDATE object SET key = %s WHERE role = '512' AND job_id = %llu",
+                 cases[i].key, (unsigned long long)job);
+        free(kiln_test_sql(rig.stack, sql));
+        list(&query, &seen, &page);
+        assert_int_equal(seen.count, 1);
+        assert_string_equal(seen.last.medium.key, cases[i].got);
+        assert_non_null(strstr(seen.last.full.key, "/full"));
+        assert_non_null(strstr(seen.last.small.key, "/256"));
+    }
+}
+
 static void filters_narrow(void **state)
 {
     (void)state;
@@ -527,6 +567,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pages_follow_each_other_both_ways),
         cmocka_unit_test(a_tile_says_what_the_page_needs),
+        cmocka_unit_test(an_odd_file_costs_itself_alone),
         cmocka_unit_test(filters_narrow),
         cmocka_unit_test(filters_have_names),
         cmocka_unit_test(a_cursor_belongs_to_its_query),

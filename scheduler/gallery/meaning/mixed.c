@@ -152,13 +152,14 @@ static int make_list(struct kiln_mixed *mixed, struct kiln_ledger *session,
     uint64_t by_words[KILN_MIXED_WORDS], by_meaning[KILN_MIXED_MEANING];
     words.cursor = NULL, words.rows_max = KILN_MIXED_WORDS;
     words.budget_ms = words.budget_ms > 0 ? words.budget_ms : WORDS_MS;
-    int code = take_searcher(mixed, &searcher, err);
-    if (code != 0)
-        return code;
-    kiln_searcher_begin(searcher, &alike);
-    code = kiln_gallery_jobs(session, &words, by_words, &page, err);
-    kiln_searcher_finish(searcher);
-    give_searcher(mixed, searcher);
+    alike.code = take_searcher(mixed, &searcher, &alike.err);
+    if (alike.code == 0)
+        kiln_searcher_begin(searcher, &alike);
+    int code = kiln_gallery_jobs(session, &words, by_words, &page, err);
+    if (searcher) {
+        kiln_searcher_finish(searcher);
+        give_searcher(mixed, searcher);
+    }
     list->words_alone = alike.code == KILN_TIMEOUT || alike.code == KILN_UNAVAILABLE ||
                         alike.code == KILN_IO; /* of the file of tokens */
     if (code == 0 && alike.code != 0 && !list->words_alone) {

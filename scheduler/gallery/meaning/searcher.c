@@ -36,6 +36,8 @@ static void *run(void *arg)
 
 void kiln_searcher_begin(struct kiln_searcher *s, struct kiln_searcher_task *task)
 {
+    if (!s->has_thread) /* there was none before, or this is its first task */
+        s->has_thread = pthread_create(&s->thread, NULL, run, s) == 0;
     pthread_mutex_lock(&s->lock);
     s->task = task;
     pthread_cond_signal(&s->changed);
@@ -86,7 +88,6 @@ int kiln_searcher_new(const struct kiln_config *config, struct kiln_meaning *mea
         kiln_searcher_free(s);
         return code;
     }
-    s->has_thread = pthread_create(&s->thread, NULL, run, s) == 0;
     *ret = s;
     return 0;
 }

@@ -19,7 +19,7 @@ struct kiln_searcher_task {
     int code;
 };
 
-/* Between tasks, its holder may search with its memory and its session. */
+/* Between tasks, its holder may search with its memory and its session for what encodes nothing. */
 struct kiln_searcher {
     struct kiln_meaning *meaning;
     struct kiln_meaning_scratch *scratch;

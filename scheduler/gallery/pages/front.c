@@ -12,7 +12,8 @@
 #include "scheduler/gallery/parts/tiles.h"
 #include "schemas/text/utc.h"
 
-#define DAYS_MAX 90 /* bars of the histogram */
+#define COUNTED_MIN 200 /* pictures of some days that say how many there are: "200+" */
+#define DAYS_MAX 90     /* bars of the histogram */
 #define BAR_HEIGHT 36
 #define ASIDE_MS 10 /* for the count, and for the days: less than for the pictures */
 #define DAY_MS (24 * 3600 * 1000LL)
@@ -90,8 +91,8 @@ static void add_days(const struct kiln_gallery_ask *ask, const struct days *days
 
 /* --- around the grid -------------------------------------------------------------------------- */
 
-/* on_days: pictures that were counted by days; some: there was no time for all days, and another
- * count would not come farther. */
+/* on_days: pictures that were counted by days; some: there was no time for all days.  Then many of
+ * them say enough, and a few are counted again, by a way that may be shorter. */
 static int add_count(struct kiln_web_visit *visit, const struct kiln_gallery_ask *ask,
                      uint64_t on_days, bool some, struct kiln_error *err)
 {
@@ -99,7 +100,7 @@ static int add_count(struct kiln_web_visit *visit, const struct kiln_gallery_ask
     struct kiln_gallery_query query = ask->query;
     const bool many = on_days > KILN_GALLERY_COUNT_MAX;
     uint32_t count = many ? KILN_GALLERY_COUNT_MAX : (uint32_t)on_days;
-    bool more = many || some;
+    bool more = many || (some && on_days >= COUNTED_MIN);
     query.budget_ms = ASIDE_MS;
     query.order = KILN_GALLERY_NEWEST, query.cursor = NULL;
     int rc = more ? 0 : kiln_gallery_count(visit->session, &query, &count, &more, err);

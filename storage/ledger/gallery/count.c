@@ -132,8 +132,7 @@ static int count_windows(struct kiln_ledger *session, const struct kiln_gallery_
                          int64_t *ret_back_to_ms, struct kiln_error *err)
 {
     struct kiln_parts window;
-    bool more = true;
-    kiln_parts_begin(&window, index, false, at, question->lowest, WINDOW_HITS);
+    bool more = kiln_parts_begin(&window, index, false, at, question->lowest, WINDOW_HITS);
     while (more) {
         char *lexemes, *parts;
         const uint64_t before = days->pictures;
@@ -268,10 +267,10 @@ static int find_any(struct kiln_ledger *session, const struct kiln_gallery_quest
                     struct kiln_error *err)
 {
     struct kiln_parts window;
-    bool more = true;
     hits->count = 0;
     hits->out_of_time = false;
-    kiln_parts_begin(&window, index, false, top(question), question->lowest, WINDOW_HITS);
+    bool more =
+        kiln_parts_begin(&window, index, false, top(question), question->lowest, WINDOW_HITS);
     kiln_parts_allow_whole(&window, index); /* KILN_GALLERY_HITS_MAX ends it */
     while (more) {
         char *lexemes, *parts;

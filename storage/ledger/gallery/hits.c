@@ -25,6 +25,9 @@
 #define FIRST_ROWS 1000    /* of the first slice, and of any at least */
 #define SLICE_ROWS 4000    /* of those after it, unless their time is too short for that */
 #define WALK_ROWS_MAX 2000 /* a window costs as much or more */
+/* A word that more pictures have may be in all of the newest ones, as a batch's prompts are alike:
+ * a slice is walked first, since a window would find thousands at once. */
+#define RARE_MAX 2000
 
 /* Whether a hit t counts.  $22: as the index says.  A CASE is not turned into a join, so image is
  * read for the hits wanted alone. */
@@ -130,8 +133,9 @@ static int run(const struct search *search, const struct kiln_statement *stateme
 }
 
 /* Whether a walk to so many hits is long where these rows have so many.  One more is counted, so
- * that a few rows without any say enough and a few with one do not.  A window has one part or two,
- * and each of its hits costs about as much as two rows of a walk. */
+ * that a few rows without any say enough and a few with one do not.  A window has about a part and
+ * a half, and each of its hits costs about as much as two rows of a walk, so it costs three times
+ * the hits of a part. */
 static bool is_long(uint64_t rows, uint64_t hits, uint32_t needed)
 {
     const uint64_t walk = rows * needed / (hits + 1);
@@ -157,9 +161,9 @@ static int from_windows(struct search *search, const struct kiln_gallery_index *
     struct kiln_parts window;
     uint64_t rows;
     uint32_t wanted = enough > hits->count ? enough - hits->count : 1;
-    bool more = true;
     search->index = index;
-    kiln_parts_begin(&window, index, search->newer, search->at, search->farthest, wanted);
+    bool more =
+        kiln_parts_begin(&window, index, search->newer, search->at, search->farthest, wanted);
     kiln_parts_allow_whole(&window, index);
     while (more) {
         char *lexemes, *parts;
@@ -207,7 +211,8 @@ static int find(struct search *search, struct kiln_gallery_hits *hits, struct ki
         return run(search, &of_prompt[newer], question->words, NULL, 1, hits, &reached, err);
     int rc = question->lexemes ? kiln_gallery_look(search->session, question, &index, err) : 0;
     const bool indexed = index.complete && index.words > 0;
-    if (rc == 0 && words && indexed && is_long(index.pictures, index.rarest, enough))
+    if (rc == 0 && words && indexed && index.rarest <= RARE_MAX &&
+        is_long(index.pictures, index.rarest, enough))
         return from_windows(search, &index, hits, err);
     while (rc == 0) {
         rc = run(search, walk, words ? question->lexemes : NULL, NULL, slice, hits, &reached, err);

@@ -10,18 +10,17 @@
  * less time than a column for each of their values. */
 #define OBJECTS                                                                                    \
     "(SELECT string_agg(role || ' ' || bytes || ' ' || width || ' ' || height || ' ' || key,"      \
-    "  E'\\n') FROM object WHERE job_id = i.job_id AND role <> '" KILN_ROLE_LATENT "')"
-#define KEY_CONVERSION(max) KEY_CONVERSION_OF(max)
-#define KEY_CONVERSION_OF(max) "%" #max "[^\n]"
+    "  E'\\n') FROM object WHERE job_id = i.job_id AND role <> '" KILN_ROLE_LATENT "'"             \
+    "  AND strpos(role || key, E'\\n') = 0)"
 
 /* $17: the jobs, in the order of the answer. */
 #define CREATED MS("i.created_at")
 #define COLOUR "(SELECT p.colour FROM gallery_picture p WHERE p.job_id = i.job_id)"
-#define TILES(STACK)                                                                               \
+#define TILES(SIZE)                                                                                \
     "SELECT g.n, i.job_id, " CREATED ", i.width, i.height, i.prompt, i.prompt_hash, i.mode,"       \
     " b.name, i.tenant, i.style, i.seed::text,"                                                    \
     " EXISTS (SELECT FROM favourite f WHERE f.job_id = i.job_id),"                                 \
-    " coalesce(i.safety_flag, -1), coalesce(" COLOUR ", -1), " OBJECTS ", " STACK                  \
+    " coalesce(i.safety_flag, -1), coalesce(" COLOUR ", -1), " OBJECTS ", " SIZE                   \
     " FROM unnest($17::bigint[]) WITH ORDINALITY AS g (id, n)"                                     \
     " CROSS JOIN LATERAL (SELECT i.* FROM image i WHERE i.job_id = g.id"                           \
     "  AND " KILN_GALLERY_SHOWN " OFFSET 0) i CROSS JOIN LATERAL (SELECT i.prompt_hash AS hash) s" \
@@ -37,23 +36,34 @@ struct reading {
     uint32_t rows;
 };
 
-/* Lines "ROLE BYTES WIDTH HEIGHT KEY"; NULL: none. */
-static void read_objects(const char *text, struct kiln_gallery_tile *tile)
+/* A line "ROLE BYTES WIDTH HEIGHT KEY" of so many bytes.  One of another form is no file of ours.
+ */
+static void read_object(const char *line, size_t len, struct kiln_gallery_tile *tile)
 {
     struct kiln_gallery_object *const at[KILN_STORED_SIZES] = {&tile->full, &tile->medium,
                                                                &tile->small};
     struct kiln_gallery_object object = {0};
     char role[16];
-    int len = 0;
-    while (text &&
-           sscanf(text,
-                  " %15s %" SCNu64 " %" SCNu32 " %" SCNu32
-                  " " KEY_CONVERSION(KILN_OBJECT_KEY_MAX) "%n",
-                  role, &object.bytes, &object.width, &object.height, object.key, &len) == 5) {
-        for (int i = 0; i < KILN_STORED_SIZES; i++)
-            if (strcmp(role, kiln_stored_sizes[i].name) == 0)
-                *at[i] = object;
-        text += len;
+    int head = 0;
+    if (sscanf(line, "%15s %" SCNu64 " %" SCNu32 " %" SCNu32 "%n", role, &object.bytes,
+               &object.width, &object.height, &head) != 4)
+        return;
+    const size_t key = (size_t)head + 1; /* behind one blank */
+    if (key >= len || len - key >= sizeof object.key)
+        return;
+    memcpy(object.key, line + key, len - key);
+    for (int i = 0; i < KILN_STORED_SIZES; i++)
+        if (strcmp(role, kiln_stored_sizes[i].name) == 0)
+            *at[i] = object;
+}
+
+/* text: lines; NULL: none. */
+static void read_objects(const char *text, struct kiln_gallery_tile *tile)
+{
+    while (text && *text) {
+        const size_t len = strcspn(text, "\n");
+        read_object(text, len, tile);
+        text += len + (text[len] == '\n');
     }
 }
 

@@ -20,8 +20,8 @@
 /* A beginning is left out if another word has so many times fewer pictures: comparing a picture
  * costs as much as reading four or more in a list. */
 #define RARER "4"
-/* A beginning is left out beside any other word if so many pictures have it: their lists take 20 ms,
- * which is all of a search's time. */
+/* A beginning is left out beside any other word if so many pictures have it: their lists take 20
+ * ms, which is all of a search's time. */
 #define LONG_MIN "75000"
 /* Whether gallery_word has the word w.m[1] if any picture has it (documents.c). */
 #define COUNTED "(m[1] !~ '[0-9]' OR m[1] ~ '^[a-z]:') AND length(m[1]) <= 40"
@@ -87,7 +87,12 @@ static uint64_t parts_of_next(const struct kiln_parts *window, uint64_t jobs)
     return part_of(window->at - 1) - part_of(lowest) + 1;
 }
 
-void kiln_parts_begin(struct kiln_parts *window, const struct kiln_gallery_index *index, bool newer,
+static bool is_left(const struct kiln_parts *window)
+{
+    return window->newer ? window->at < window->farthest : window->at > window->farthest;
+}
+
+bool kiln_parts_begin(struct kiln_parts *window, const struct kiln_gallery_index *index, bool newer,
                       uint64_t at, uint64_t farthest, uint32_t wanted)
 {
     const uint64_t first = index->first > 0 ? index->first - 1 : 0, last = index->last + 1;
@@ -108,6 +113,7 @@ void kiln_parts_begin(struct kiln_parts *window, const struct kiln_gallery_index
                     index->rarest <= ROWS_A_PART * window->parts;
     window->parts =
         window->whole ? part_of(last) - part_of(first) + 1 : least(window->parts, PARTS_MAX);
+    return is_left(window);
 }
 
 void kiln_parts_allow_whole(struct kiln_parts *window, const struct kiln_gallery_index *index)
@@ -124,7 +130,7 @@ void kiln_parts_narrow(struct kiln_parts *window)
 /* The first and the last part of the window; false: nothing is left. */
 static bool bounds(const struct kiln_parts *window, uint64_t *ret_low, uint64_t *ret_high)
 {
-    if (window->newer ? window->at >= window->farthest : window->at <= window->farthest)
+    if (!is_left(window))
         return false;
     if (window->newer) {
         *ret_low = part_of(window->at + 1);

@@ -60,8 +60,8 @@ struct kiln_parts { /* a window, and what is left behind it */
     const char *frequent;  /* of the index, borrowed */
     int64_t begun_ms;
 };
-/* wanted: hits. */
-void kiln_parts_begin(struct kiln_parts *window, const struct kiln_gallery_index *index, bool newer,
+/* wanted: hits.  False: there are no jobs to search. */
+bool kiln_parts_begin(struct kiln_parts *window, const struct kiln_gallery_index *index, bool newer,
                       uint64_t at, uint64_t farthest, uint32_t wanted);
 /* From now on the rest may be one window, if it is cheap for these words. */
 void kiln_parts_allow_whole(struct kiln_parts *window, const struct kiln_gallery_index *index);
