@@ -123,6 +123,8 @@ static int launch(struct load *load, const char *url_file, struct kiln_error *er
     snprintf(slash + 1, sizeof program - (size_t)(slash + 1 - program), "kiln-gallery");
     char metrics_port[8];
     load->metrics_port = free_port();
+    if (load->metrics_port == 0)
+        return kiln_fail(err, KILN_IO, "no port of 127.0.0.1 is free for the gallery's metrics");
     snprintf(metrics_port, sizeof metrics_port, "%u", load->metrics_port);
     const char *argv[] = {program,
                           "gallery",
