@@ -142,7 +142,7 @@ int kiln_documents_write(struct kiln_ledger *session, const uint64_t *jobs, size
 /* --- words, counted ----------------------------------------------------------------------------
  */
 
-int kiln_documents_count_words(struct kiln_ledger *session, uint64_t *cursor, uint32_t rows_min,
+int kiln_documents_count_words(struct kiln_ledger *session, uint64_t *cursor, uint32_t rows_max,
                                uint32_t *ret_rows, struct kiln_error *err)
 {
     static const struct kiln_statement find = {
@@ -161,20 +161,13 @@ int kiln_documents_count_words(struct kiln_ledger *session, uint64_t *cursor, ui
         " SET pictures = w.pictures + excluded.pictures"};
     struct kiln_params params = {0};
     uint64_t last;
-    uint32_t rows;
-    KILN_BIND(&params, *cursor, KILN_COUNTED_ROWS);
-    int rc = kiln_ledger_ask(session, &find, &params, KILN_FIELDS(last, rows), err);
-    if (rc == 0 && (rows == 0 || rows < rows_min)) {
-        *ret_rows = 0;
-        return 0;
-    }
-    if (rc)
+    KILN_BIND(&params, *cursor, rows_max);
+    int rc = kiln_ledger_ask(session, &find, &params, KILN_FIELDS(last, *ret_rows), err);
+    if (rc != 0 || *ret_rows == 0)
         return rc;
     KILN_BIND(&params, *cursor, last);
     rc = kiln_ledger_run(session, &count, &params, NULL, err);
-    if (rc == 0) {
+    if (rc == 0)
         *cursor = last;
-        *ret_rows = rows;
-    }
     return rc;
 }

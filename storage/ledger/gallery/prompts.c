@@ -260,7 +260,7 @@ int kiln_gallery_vectors_forget(struct kiln_ledger *session, uint32_t rows,
         " gone AS (DELETE FROM gallery_vector v USING page p WHERE v.recipe = p.recipe"
         "  AND v.prompt_hash = p.prompt_hash AND p.made_at < now() - interval '1 day'"
         "  AND NOT EXISTS (SELECT FROM image i"
-        "   WHERE i.prompt_hash = p.prompt_hash COLLATE \"default\"))"
+        "   WHERE i.prompt_hash = p.prompt_hash COLLATE \"default\" OFFSET 0))"
         " SELECT recipe, prompt_hash FROM page ORDER BY recipe DESC, prompt_hash DESC LIMIT 1"};
     struct kiln_params params = {0};
     struct kiln_vector_place next = {"", ""};

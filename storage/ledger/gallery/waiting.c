@@ -3,7 +3,8 @@
  * New since the follower's snapshot (storage/ledger/read/changes.h says why these ranges), or below
  * what its rebuild has reached.  A picture that has only changed is in the index already.  Each
  * part is cut off before the pool and the index are asked, so that the answer costs little however
- * many there are; where a part is full, there may be more. */
+ * many there are; where a part is full, there may be more.  OFFSET 0 keeps the
+ * planner from a merge with all rows of the index: 170 ms for a million. */
 #include "storage/ledger/gallery/gallery.h"
 #include "storage/ledger/internal.h"
 
@@ -24,7 +25,8 @@ int kiln_gallery_waiting(struct kiln_ledger *session, const char *pool, uint32_t
         "                ELSE coalesce(s.rebuilt, 0) END"
         "   AND coalesce(pg_visible_in_snapshot(changed, s.snapshot), true)"
         "   ORDER BY job_id DESC LIMIT " MOST ")) i"
-        " WHERE i.pool = $1 AND NOT EXISTS (SELECT 1 FROM gallery_text t WHERE t.job_id = i.job_id)"
+        " WHERE i.pool = $1"
+        " AND NOT EXISTS (SELECT FROM gallery_text t WHERE t.job_id = i.job_id OFFSET 0)"
         " LIMIT " MOST ") w"};
     struct kiln_params params = {0};
     KILN_BIND(&params, pool);
