@@ -2,6 +2,7 @@
 #include "scheduler/gallery/web/work.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 
 #include "schemas/clock.h"
@@ -100,11 +101,21 @@ static int copy_settings(const struct kiln_config *config, struct kiln_config **
     return rc;
 }
 
+static int worker_count(int most)
+{
+    cpu_set_t allowed;
+    int count = sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? CPU_COUNT(&allowed) : most;
+    if (count < 2)
+        count = 2;
+    return count < most ? count : most;
+}
+
 int kiln_web_work_new(const struct kiln_config *config, const struct kiln_web_work_limits *limits,
                       kiln_web_answer *answer, void *arg, struct kiln_web_work **ret,
                       struct kiln_error *err)
 {
     struct kiln_web_work *work = calloc(1, sizeof *work);
+    const int workers = worker_count(limits->workers);
     if (!work)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for the queue of requests");
     work->limits = *limits;
@@ -113,7 +124,7 @@ int kiln_web_work_new(const struct kiln_config *config, const struct kiln_web_wo
     pthread_mutex_init(&work->lock, NULL);
     pthread_cond_init(&work->changed, NULL);
     int rc = copy_settings(config, &work->config, err);
-    for (; rc == 0 && work->started < limits->workers; work->started++)
+    for (; rc == 0 && work->started < workers; work->started++)
         if (pthread_create(&work->threads[work->started], NULL, run, work) != 0) {
             rc = kiln_fail(err, KILN_NO_MEMORY, "no thread for the queue of requests");
             break;
