@@ -22,9 +22,9 @@ KILN_INLINE int64_t kiln_panel_lines(int64_t k, enum kiln_float format)
     return format == KILN_BF16 ? k / 2 : k;
 }
 
-/* The transpose of rows: column i of the panel is row i.  rows: [n] of `lines` words each, n at
- * most KILN_PANEL; panel: [lines][KILN_PANEL], whose columns from n on stay as they are. */
-void kiln_panel_of_rows(const void *rows, int64_t n, int64_t lines, void *panel);
+/* The transpose of rows: column i of the panel is row i.  rows: [n] of `lines` words each; panel:
+ * [lines], each `pitch` words after the last, whose words from n on stay as they are. */
+void kiln_panel_of_rows(const void *rows, int64_t n, int64_t lines, void *panel, int64_t pitch);
 
 /* Rows of bf16 as a second operand that is not transposed: pairs[i][c] is the pair x[2i][c],
  * x[2i+1][c].  x: [2 pairs][n]. */

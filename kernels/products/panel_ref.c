@@ -5,7 +5,7 @@ enum { TILE = 8, CACHE_LINE = 16 }; /* words */
 typedef uint32_t words __attribute__((vector_size(TILE * sizeof(uint32_t))));
 
 /* Pairs, then quadruples, then halves of TILE rows change places. */
-KILN_INLINE void transpose_tile(const uint32_t *rows, int64_t lines, uint32_t *panel)
+KILN_INLINE void transpose_tile(const uint32_t *rows, int64_t lines, uint32_t *panel, int64_t pitch)
 {
     words a[TILE], b[TILE];
     for (int i = 0; i < TILE; i++)
@@ -24,28 +24,29 @@ KILN_INLINE void transpose_tile(const uint32_t *rows, int64_t lines, uint32_t *p
         b[i + 4] = __builtin_shufflevector(a[i], a[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
     }
     for (int i = 0; i < TILE; i++)
-        memcpy(panel + i * KILN_PANEL, &b[i], sizeof b[i]);
+        memcpy(panel + i * pitch, &b[i], sizeof b[i]);
 }
 
 /* A weight is seldom in the caches: the forward before has read it, and all others since.  So the
  * next rows are asked for, a tile's worth at a time. */
-KILN_CLONES static void transpose(const uint32_t *rows, int64_t n, int64_t lines, uint32_t *panel)
+KILN_CLONES static void transpose(const uint32_t *rows, int64_t n, int64_t lines, uint32_t *panel,
+                                  int64_t pitch)
 {
     const int64_t whole_n = n / TILE * TILE, whole_lines = lines / TILE * TILE;
     for (int64_t i = 0; i < whole_n; i += TILE)
         for (int64_t line = 0; line < whole_lines; line += TILE) {
             for (int j = 0; i + TILE < whole_n && j < TILE * TILE; j += CACHE_LINE)
                 __builtin_prefetch(rows + (i + TILE) * lines + line * TILE + j);
-            transpose_tile(rows + i * lines + line, lines, panel + line * KILN_PANEL + i);
+            transpose_tile(rows + i * lines + line, lines, panel + line * pitch + i, pitch);
         }
     for (int64_t i = 0; i < n; i++)
         for (int64_t line = i < whole_n ? whole_lines : 0; line < lines; line++)
-            panel[line * KILN_PANEL + i] = rows[i * lines + line];
+            panel[line * pitch + i] = rows[i * lines + line];
 }
 
-void kiln_panel_of_rows(const void *rows, int64_t n, int64_t lines, void *panel)
+void kiln_panel_of_rows(const void *rows, int64_t n, int64_t lines, void *panel, int64_t pitch)
 {
-    transpose(rows, n, lines, panel);
+    transpose(rows, n, lines, panel, pitch);
 }
 
 KILN_CLONES static void pair_up(const uint16_t *x, int64_t pairs, int64_t n, uint16_t *out)

@@ -12,18 +12,18 @@
 
 #define UNTOUCHED 0xabcdef01u
 
-static void check_panel(int64_t n, int64_t lines)
+static void check_panel(int64_t n, int64_t lines, int64_t pitch)
 {
     uint32_t *rows = malloc((size_t)(n * lines) * sizeof *rows);
-    uint32_t *panel = malloc((size_t)(lines * KILN_PANEL) * sizeof *panel);
+    uint32_t *panel = malloc((size_t)(lines * pitch) * sizeof *panel);
     for (int64_t i = 0; i < n * lines; i++)
         rows[i] = (uint32_t)i;
-    for (int64_t i = 0; i < lines * KILN_PANEL; i++)
+    for (int64_t i = 0; i < lines * pitch; i++)
         panel[i] = UNTOUCHED;
-    kiln_panel_of_rows(rows, n, lines, panel);
+    kiln_panel_of_rows(rows, n, lines, panel, pitch);
     for (int64_t line = 0; line < lines; line++)
-        for (int64_t i = 0; i < KILN_PANEL; i++)
-            assert_int_equal(panel[line * KILN_PANEL + i],
+        for (int64_t i = 0; i < pitch; i++)
+            assert_int_equal(panel[line * pitch + i],
                              i < n ? (uint32_t)(i * lines + line) : UNTOUCHED);
     free(rows), free(panel);
 }
@@ -33,8 +33,11 @@ static void a_panel_is_the_transpose_of_its_rows(void **state)
     (void)state;
     const int64_t counts[] = {1, 7, 8, 9, 37, 63, 64}, lines[] = {1, 7, 8, 24, 45, 120};
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
-        for (size_t j = 0; j < sizeof lines / sizeof *lines; j++)
-            check_panel(counts[i], lines[j]);
+        for (size_t j = 0; j < sizeof lines / sizeof *lines; j++) {
+            check_panel(counts[i], lines[j], KILN_PANEL);
+            check_panel(counts[i], lines[j], counts[i]);
+        }
+    check_panel(75, 45, 130);
     assert_int_equal(kiln_panel_lines(48, KILN_F32), 48);
     assert_int_equal(kiln_panel_lines(48, KILN_BF16), 24);
 }

@@ -37,11 +37,12 @@ static const struct limit {
 };
 enum { LIMITS = sizeof limits / sizeof *limits };
 
-enum { FEW = 5 }; /* rows of a product that is too small to be shared out */
+/* Rows and the columns of two products: few rows may take another way than many. */
+enum { FEW = 5, DEEP = 6 * CHANNELS, MANY = VALUES / DEEP, WIDE = WEIGHTS / DEEP };
 
 static float noise[VALUES];
 
-enum work { CONVOLUTION, PRODUCT, FEW_ROWS, ATTENTION, WORKS };
+enum work { CONVOLUTION, PRODUCT, FEW_ROWS, MANY_ROWS, ATTENTION, WORKS };
 
 static int fill(void **state)
 {
@@ -64,11 +65,12 @@ static kt convolve(struct kt_scope *s, enum kt_dtype dtype)
                                   .pad_after = 1});
 }
 
-static kt multiply(struct kt_scope *s, enum kt_dtype dtype, int64_t rows)
+static kt multiply(struct kt_scope *s, enum kt_dtype dtype, int64_t rows, int64_t n, int64_t k)
 {
-    const int64_t all[] = {rows, CHANNELS}, weight[] = {CHANNELS, CHANNELS};
+    const int64_t all[] = {rows, k}, weight[] = {n, k};
+    const float *weights = noise + 7; /* no row of x, whose product with itself would be large */
     return kt_linear(s, kt_from_host(s, noise, KT_F32, dtype, 2, all),
-                     kt_from_host(s, noise, KT_F32, dtype, 2, weight), NULL);
+                     kt_from_host(s, weights, KT_F32, dtype, 2, weight), NULL);
 }
 
 static kt attend(struct kt_scope *s, enum kt_dtype dtype)
@@ -84,18 +86,19 @@ static kt attend(struct kt_scope *s, enum kt_dtype dtype)
 /* Returns the number of values. */
 static int compute(enum work work, enum kt_dtype dtype, int threads, float *out)
 {
-    const int count = work == FEW_ROWS ? FEW * CHANNELS : work == ATTENTION ? VALUES / 3 : VALUES;
+    const int counts[] = {VALUES, VALUES, FEW * WIDE, MANY * WIDE, VALUES / 3};
     struct kt_scope *s = kt_scope_new(KT_CPU);
     struct kiln_error err;
     kt_threads_set(threads);
     kt y = work == CONVOLUTION ? convolve(s, dtype)
            : work == ATTENTION ? attend(s, dtype)
-                               : multiply(s, dtype, work == FEW_ROWS ? FEW : SIDE * SIDE);
-    kt_to_host_f32(s, y, out, (size_t)count);
+           : work == PRODUCT   ? multiply(s, dtype, SIDE * SIDE, CHANNELS, CHANNELS)
+                               : multiply(s, dtype, work == FEW_ROWS ? FEW : MANY, WIDE, DEEP);
+    kt_to_host_f32(s, y, out, (size_t)counts[work]);
     if (kt_scope_check(s, &err))
         fail_msg("%s", err.text);
     kt_scope_free(s);
-    return count;
+    return counts[work];
 }
 
 static void every_choice_is_right_and_always_the_same(void **state)
@@ -116,6 +119,24 @@ static void every_choice_is_right_and_always_the_same(void **state)
     }
 }
 
+/* A row has the same bits among few and among many, where Kiln multiplies. */
+static void few_rows_have_the_bits_of_many(void **state)
+{
+    static float many[VALUES], few[VALUES];
+    const enum kt_dtype dtypes[] = {KT_F32, KT_BF16};
+    char text[256];
+    (void)state;
+    kt_describe(text, sizeof text);
+    const bool here[] = {strstr(text, "Kiln multiplies") != NULL, kt_cpu_likes_bf16()};
+    for (int i = 0; i < 2; i++) {
+        if (!here[i])
+            continue;
+        compute(MANY_ROWS, dtypes[i], 0, many);
+        const int count = compute(FEW_ROWS, dtypes[i], 0, few);
+        assert_memory_equal(few, many, (size_t)count * sizeof *few);
+    }
+}
+
 /* What is said of a limit is what may be used under it. */
 static void bf16_is_chosen_where_it_may_be_used(void **state)
 {
@@ -132,6 +153,7 @@ static int with_the_limit(const struct limit *limit)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_prestate(bf16_is_chosen_where_it_may_be_used, (void *)limit),
         cmocka_unit_test(every_choice_is_right_and_always_the_same),
+        cmocka_unit_test(few_rows_have_the_bits_of_many),
     };
     setenv("ONEDNN_MAX_CPU_ISA", limit->name, 1); /* read by the first operation */
     return cmocka_run_group_tests_name(limit->name, tests, fill, NULL);

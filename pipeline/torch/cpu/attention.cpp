@@ -68,7 +68,7 @@ static void arrange(const heads &x, int64_t row)
                    static_cast<size_t>((rows_each - n) * x.d * x.size));
     for (int64_t head = 0; head < x.kv_heads; head++) {
         kiln_panel_of_rows(x.row_of(x.k, head, row), rows_each, kiln_panel_lines(x.d, x.format),
-                           x.panel_of(head, row - column) + column * 4);
+                           x.panel_of(head, row - column) + column * 4, KILN_PANEL);
         if (x.format == KILN_BF16)
             kiln_panel_pairs(reinterpret_cast<const uint16_t *>(x.row_of(x.v, head, row)),
                              rows_each / 2, x.d,

@@ -140,6 +140,15 @@ bool takes_product(const at::Tensor &x, const at::Tensor &weight)
            (x.scalar_type() == at::kFloat || x.size(1) % 2 == 0);
 }
 
+/* With few rows of x, making panels of the weight costs more than the product.  Then the roles
+ * change: the rows of the weight are the first operand where they are stored, x is the second, and
+ * the results are transposed.  That pays while the results of a column have at most a third of the
+ * lines of a panel.  The bits are the same. */
+static bool swaps_operands(int64_t padded_rows, int64_t lines)
+{
+    return padded_rows <= block_rows && 3 * padded_rows <= lines;
+}
+
 /* How a product is shared out: so many panels, and rows in runs that make at least a few tasks for
  * each thread. */
 struct shares {
@@ -159,20 +168,44 @@ struct shares {
 struct operands {
     at::Tensor x, weight;
     kiln_float format;
-    int64_t rows, k, lines, size, panel_bytes;
+    int64_t rows, padded, k, lines, size, panel_bytes;
+    const void *x_panel = nullptr; /* [lines][padded], if the operands are swapped */
 
     operands(const at::Tensor &x_, const at::Tensor &weight_)
         : x(dense(x_)), weight(dense(weight_)), format(format_of(x_)), rows(x.size(0)),
-          k(x.size(1)), lines(kiln_panel_lines(k, format)), size(kiln_float_size(format)),
-          panel_bytes(lines * KILN_PANEL * 4)
+          padded(up_to(rows, block_step)), k(x.size(1)), lines(kiln_panel_lines(k, format)),
+          size(kiln_float_size(format)), panel_bytes(lines * KILN_PANEL * 4)
     {
         TORCH_CHECK(weight.size(1) == k, "rows of ", k, " values for a weight of ", weight.sizes());
+        if (swaps_operands(padded, lines)) {
+            void *panel = scratch(PANELS, lines * padded * 4); /* tasks then make none */
+            kiln_panel_of_rows(padded_rows(0, rows), padded, lines, panel, padded);
+            x_panel = panel;
+        }
     }
-    /* A panel of the n rows of the weight from `from` on. */
-    void make_panel(int64_t from, int64_t n, void *panel) const
+    /* The n rows of x from `row` on, with zeros behind them up to the next multiple of block_step;
+     * lent until the next call. */
+    const void *padded_rows(int64_t row, int64_t n) const
     {
-        kiln_panel_of_rows(static_cast<const char *>(weight.const_data_ptr()) + from * k * size, n,
-                           lines, panel);
+        const char *from = static_cast<const char *>(x.const_data_ptr()) + row * k * size;
+        const int64_t missing = up_to(n, block_step) - n;
+        if (missing == 0)
+            return from;
+        char *copy = static_cast<char *>(scratch(ROWS, (n + missing) * k * size));
+        memcpy(copy, from, static_cast<size_t>(n * k * size));
+        memset(copy + n * k * size, 0, static_cast<size_t>(missing * k * size));
+        return copy;
+    }
+    /* The n rows of the weight from `from` on as an operand of multiply_block: where they are
+     * stored, or in panel 0 or 1 of this thread. */
+    const void *weight_rows(int64_t from, int64_t n, int number) const
+    {
+        const char *own = static_cast<const char *>(weight.const_data_ptr()) + from * k * size;
+        if (x_panel)
+            return own;
+        char *panel = static_cast<char *>(scratch(PANELS, 2 * panel_bytes)) + number * panel_bytes;
+        kiln_panel_of_rows(own, n, lines, panel, KILN_PANEL);
+        return panel;
     }
     /* Calls f(first row, number of rows, their values) for the blocks of a task's rows; behind the
      * rows of the last block the values are zeros. */
@@ -181,21 +214,19 @@ struct operands {
         const int64_t begin = task / s.panels * s.run_rows;
         const int64_t end = std::min(rows, begin + s.run_rows);
         for (int64_t row = begin; row < end; row += block_rows) {
-            const int64_t n = std::min(block_rows, end - row), missing = up_to(n, block_step) - n;
-            const char *from = static_cast<const char *>(x.const_data_ptr()) + row * k * size;
-            if (missing > 0) {
-                char *padded = static_cast<char *>(scratch(ROWS, block_rows * k * size));
-                memcpy(padded, from, static_cast<size_t>(n * k * size));
-                memset(padded + n * k * size, 0, static_cast<size_t>(missing * k * size));
-                from = padded;
-            }
-            f(row, n, from);
+            const int64_t n = std::min(block_rows, end - row);
+            f(row, n, x_panel ? x_panel : padded_rows(row, n));
         }
     }
-    void multiply_block(int64_t n, const char *from, int64_t columns, const void *panel, float *to,
-                        int64_t pitch) const
+    void multiply_block(int64_t n, const void *from, int64_t columns, const void *weights,
+                        float *to, int64_t pitch) const
     {
-        multiply(format, up_to(n, block_step), columns, k, from, k, panel, KILN_PANEL, to, pitch);
+        if (!x_panel)
+            return multiply(format, up_to(n, block_step), columns, k, from, k, weights, KILN_PANEL,
+                            to, pitch);
+        float *sums = static_cast<float *>(scratch(RESULTS, columns * padded * 4));
+        multiply(format, columns, padded, k, weights, k, from, padded, sums, padded);
+        kiln_panel_of_rows(sums, columns, padded, to, pitch);
     }
 };
 
@@ -210,16 +241,15 @@ at::Tensor product(const at::Tensor &x, const at::Tensor &weight, const at::Tens
     share(s.panels * s.runs, [&](int64_t task) {
         const int64_t at = task % s.panels * KILN_PANEL;
         const int64_t n = std::min<int64_t>(KILN_PANEL, columns - at);
-        void *panel = scratch(PANELS, o.panel_bytes);
         float *sums = static_cast<float *>(scratch(SUMS, block_rows * KILN_PANEL * 4));
         const char *own = static_cast<const char *>(data_of(b));
-        o.make_panel(at, n, panel);
-        o.each_block(s, task, [&](int64_t row, int64_t rows, const char *from) {
+        const void *weights = o.weight_rows(at, n, 0);
+        o.each_block(s, task, [&](int64_t row, int64_t rows, const void *from) {
             char *to = static_cast<char *>(y.data_ptr()) + (row * columns + at) * o.size;
             if (o.format == KILN_F32 && !own && rows % block_step == 0)
-                return o.multiply_block(rows, from, n, panel, reinterpret_cast<float *>(to),
+                return o.multiply_block(rows, from, n, weights, reinterpret_cast<float *>(to),
                                         columns);
-            o.multiply_block(rows, from, n, panel, sums, KILN_PANEL);
+            o.multiply_block(rows, from, n, weights, sums, KILN_PANEL);
             const kiln_panel_sums store{sums,    to,      own ? own + at * o.size : nullptr,
                                         nullptr, n,       KILN_PANEL,
                                         columns, o.format};
@@ -239,13 +269,11 @@ at::Tensor gated_product(const at::Tensor &x, const at::Tensor &weight)
     share(s.panels * s.runs, [&](int64_t task) {
         const int64_t at = task % s.panels * KILN_PANEL;
         const int64_t n = std::min<int64_t>(KILN_PANEL, columns - at);
-        char *gate = static_cast<char *>(scratch(PANELS, 2 * o.panel_bytes));
-        char *up = gate + o.panel_bytes;
         float *sums = static_cast<float *>(scratch(SUMS, block_rows * 2 * KILN_PANEL * 4));
         void *both = o.format == KILN_F32 ? sums : scratch(VALUES, block_rows * 2 * KILN_PANEL * 2);
-        o.make_panel(at, n, gate);
-        o.make_panel(columns + at, n, up);
-        o.each_block(s, task, [&](int64_t row, int64_t rows, const char *from) {
+        const void *gate = o.weight_rows(at, n, 0);
+        const void *up = o.weight_rows(columns + at, n, 1);
+        o.each_block(s, task, [&](int64_t row, int64_t rows, const void *from) {
             o.multiply_block(rows, from, n, gate, sums, 2 * n);
             o.multiply_block(rows, from, n, up, sums + n, 2 * n);
             if (both != sums) {

@@ -1,7 +1,8 @@
 /* products.hpp - matrix products on the CPU, with what follows them while results are in the cache.
  *
- * A product is shared out in panels of columns and blocks of rows; a value's sum is always in the
- * order of k, so results do not depend on the number of threads or on other rows. */
+ * A product is shared out in panels of columns and blocks of rows.  Few rows are multiplied with
+ * the operands swapped, so that the weight is read where it is stored.  A value's sum is always in
+ * the order of k, so results do not depend on the number of threads or on other rows. */
 #ifndef KILN_TORCH_CPU_PRODUCTS_HPP
 #define KILN_TORCH_CPU_PRODUCTS_HPP
 
