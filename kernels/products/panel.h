@@ -2,7 +2,8 @@
  *
  * The kernels (LibTorch's brgemm) want the second operand of a product as panels: KILN_PANEL
  * columns, line by line.  A line holds one value of k a column in fp32, and two in bf16 (VNNI), so
- * a line of either is KILN_PANEL words of 32 bits.  panel_ref.c is the definition; there is no CUDA
+ * a line of either is KILN_PANEL words of 32 bits.  Few rows of x are a panel of their own, with as
+ * many columns (pipeline/torch/cpu/products.cpp).  panel_ref.c is the definition; there is no CUDA
  * kernel.
  */
 #ifndef KILN_PANEL_H

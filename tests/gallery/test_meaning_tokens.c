@@ -446,7 +446,7 @@ static void a_step_that_finds_all_vectors_is_followed_by_others(void **state)
         kiln_meaning_progress(meaning, &pictures, &prompts, &waiting);
     }
     assert_int_equal(waiting, 0);
-    assert_int_equal(kiln_meaning_rest(meaning), 19);
+    assert_int_equal(kiln_meaning_rest(meaning), 15);
     close_gallery();
 }
 

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 #include <libpq-fe.h>
@@ -123,6 +124,20 @@ static struct kiln_follower_progress step(struct world *world, int which)
     return progress;
 }
 
+/* A picture of the job whose id stands between them. */
+#define SHOW                                                                                       \
+    "WITH i AS (INSERT INTO image (job_id, batch_id, created_at, seed, guidance, width, "          \
+    "height, steps,"                                                                               \
+    " attempt, wait_ms, text_ms, denoise_ms, decode_ms, encode_ms, upload_ms, pool, prompt,"       \
+    " negative_prompt, prompt_hash, model, model_name, model_hash, loras, lora_set, tenant,"       \
+    " worker) SELECT id, batch_id, now() - id * interval '3 hours', 1, 0, 256, 256, 8, 1, 0,"      \
+    " 0, 0, 0, 0, 0, CASE id % 3 WHEN 0 THEN 'q' ELSE 'p' END, 'w' || id, '', 'h', '', 'm',"       \
+    " 'h', '[]', '', 'ann', 'w' FROM job WHERE id = "
+#define SHOW_END                                                                                   \
+    " RETURNING job_id) INSERT INTO object (job_id, bytes, width, height, role, key, sha256,"      \
+    " content_type) SELECT job_id, 1, 256, 256, 'full', 'k' || job_id, md5(random()::text),"       \
+    " 'image/webp' FROM i ON CONFLICT (job_id, role) DO UPDATE SET sha256 = excluded.sha256"
+
 /* One statement of a writer, in a transaction that may stay open; one that waits is rolled back. */
 static void write_something(struct world *world)
 {
@@ -130,17 +145,7 @@ static void write_something(struct world *world)
         const char *before, *behind;
         uint32_t weight;
     } kinds[] = {
-        {"WITH i AS (INSERT INTO image (job_id, batch_id, created_at, seed, guidance, width, "
-         "height, steps,"
-         " attempt, wait_ms, text_ms, denoise_ms, decode_ms, encode_ms, upload_ms, pool, prompt,"
-         " negative_prompt, prompt_hash, model, model_name, model_hash, loras, lora_set, tenant,"
-         " worker) SELECT id, batch_id, now() - id * interval '3 hours', 1, 0, 256, 256, 8, 1, 0,"
-         " 0, 0, 0, 0, 0, CASE id % 3 WHEN 0 THEN 'q' ELSE 'p' END, 'w' || id, '', 'h', '', 'm',"
-         " 'h', '[]', '', 'ann', 'w' FROM job WHERE id = ",
-         " RETURNING job_id) INSERT INTO object (job_id, bytes, width, height, role, key, sha256,"
-         " content_type) SELECT job_id, 1, 256, 256, 'full', 'k' || job_id, md5(random()::text),"
-         " 'image/webp' FROM i ON CONFLICT (job_id, role) DO UPDATE SET sha256 = excluded.sha256",
-         4},
+        {SHOW, SHOW_END, 4},
         {"UPDATE image SET safety_flag = (coalesce(safety_flag, 0) + 1) % 4 WHERE job_id = ", "",
          2},
         {"UPDATE image SET prompt = prompt || ' more' WHERE length(prompt) < 40 AND job_id = ", "",
@@ -394,6 +399,42 @@ static void a_step_after_the_end_of_the_session_is_a_step(void **state)
     kiln_follower_close(writer);
 }
 
+/* They come in any order, so they are counted when some time has passed. */
+static void words_of_late_pictures_are_counted(void **state)
+{
+    (void)state;
+    const struct kiln_follower_options options = {.count_ms = 300};
+    struct kiln_follower *follower = NULL;
+    struct kiln_follower_progress progress;
+    sql("DELETE FROM favourite; DELETE FROM image; DELETE FROM gallery_state; DELETE FROM "
+        "gallery_text;"
+        " DELETE FROM gallery_word; DELETE FROM gallery_day");
+    kiln_test_ok(kiln_follower_open(rig.stack->config, "follower", &options, &follower, &rig.err),
+                 rig.err);
+    settle(follower);
+    for (int job = 5; job > 0; job -= 2) {
+        char text[1500];
+        snprintf(text, sizeof text, "%s(SELECT min(id) + %d FROM job)%s", SHOW, job, SHOW_END);
+        sql(text);
+        kiln_test_ok(kiln_follower_step(follower, &progress, &rig.err), rig.err);
+        assert_int_equal(progress.written, 1);
+        if (job == 3)
+            continue;
+        usleep(310000);
+        kiln_test_ok(kiln_follower_step(follower, &progress, &rig.err), rig.err);
+        assert_false(progress.more);
+    }
+    assert_int_equal(kiln_test_count(rig.stack, "SELECT count(*) FROM image"), 3);
+    assert_int_equal(
+        kiln_test_count(rig.stack, "SELECT count(*) FROM ts_stat('SELECT tsv FROM gallery_text') s"
+                                   " FULL JOIN gallery_word w USING (word)"
+                                   " WHERE s.ndoc IS DISTINCT FROM w.pictures"
+                                   " AND (word !~ '[0-9]' OR word ~ '^[a-z]:')"),
+        0);
+    assert_int_equal(kiln_test_count(rig.stack, "SELECT max(pictures) FROM gallery_word"), 3);
+    kiln_follower_close(follower);
+}
+
 /* The role of a gallery can follow, and no more. */
 static void the_role_of_a_gallery_is_enough(void **state)
 {
@@ -453,6 +494,7 @@ int main(void)
         cmocka_unit_test(the_index_equals_the_ledger),
         cmocka_unit_test(a_successor_reports_what_it_has_not_seen),
         cmocka_unit_test(a_step_after_the_end_of_the_session_is_a_step),
+        cmocka_unit_test(words_of_late_pictures_are_counted),
         cmocka_unit_test(the_role_of_a_gallery_is_enough),
     };
     return cmocka_run_group_tests(tests, start, kiln_rig_stop);

@@ -243,6 +243,8 @@ static void every_question_finds_its_index(void **state)
     ask("rare ", NULL, KILN_GALLERY_NEWEST);
     ask("rare ", "bob", KILN_GALLERY_NEWEST);
     ask("odd ", NULL, KILN_GALLERY_RELEVANCE);
+    uint32_t waiting;
+    kiln_test_ok(kiln_gallery_waiting(session, "p", &waiting, &rig.err), rig.err);
     uint64_t job = (uint64_t)kiln_test_count(rig.stack, "SELECT max(job_id) FROM image");
     kiln_test_ok(kiln_gallery_picture(session, &filter, job, ignore_picture, NULL, &rig.err),
                  rig.err);
@@ -284,6 +286,7 @@ static void every_question_finds_its_index(void **state)
     expect(log, "WITH ORDINALITY AS g (id, n) CROSS JOIN LATERAL (SELECT i.*", "object_pkey",
            "Seq Scan on object");
     expect(log, "ts_rank(tsv", "gallery_text_pkey", "Seq Scan");
+    expect(log, "(SELECT 1) one LEFT JOIN gallery_state", "using gallery_text_pkey", "Anti Join");
     expect(log, "SELECT b.reached, d.day", "using gallery_text_pkey", "Seq Scan");
     expect(log, "FROM gallery_text t WHERE t.tsv @@ $3", "gallery_text_words", "Seq Scan");
     expect(log, "UNION SELECT v.job_id", "gallery_picture_file", "Seq Scan");

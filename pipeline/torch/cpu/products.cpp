@@ -140,10 +140,10 @@ bool takes_product(const at::Tensor &x, const at::Tensor &weight)
            (x.scalar_type() == at::kFloat || x.size(1) % 2 == 0);
 }
 
-/* With few rows of x, making panels of the weight costs more than the product.  Then the roles
+/* With few rows of x, making panels of the weight is a large part of the product.  Then the roles
  * change: the rows of the weight are the first operand where they are stored, x is the second, and
- * the results are transposed.  That pays while the results of a column have at most a third of the
- * lines of a panel.  The bits are the same. */
+ * the results are transposed instead of the weight.  That pays off while x has at most a third as
+ * many rows as a panel has lines.  The bits are the same. */
 static bool swaps_operands(int64_t padded_rows, int64_t lines)
 {
     return padded_rows <= block_rows && 3 * padded_rows <= lines;
@@ -208,7 +208,7 @@ struct operands {
         return panel;
     }
     /* Calls f(first row, number of rows, their values) for the blocks of a task's rows; behind the
-     * rows of the last block the values are zeros. */
+     * rows of the last block the values are zeros.  Swapped operands: one block, as a panel. */
     template <class F> void each_block(const shares &s, int64_t task, F f) const
     {
         const int64_t begin = task / s.panels * s.run_rows;

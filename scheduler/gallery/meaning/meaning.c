@@ -17,7 +17,7 @@
  * processor less. */
 #define STEP_MS 15
 #define LATELY_MS 1000
-#define REST_SEARCHED 19     /* times as long as a step took, */
+#define REST_SEARCHED 15     /* times as long as a step took, */
 #define REST_NOTED 3         /* while pictures come */
 #define NOTED_LATELY_MS 3000 /* longer than a step with its rest */
 

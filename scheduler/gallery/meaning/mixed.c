@@ -14,7 +14,7 @@
 #include "schemas/text/text.h"
 #include "storage/ledger/ledger.h"
 
-#define SPARE 8  /* searchers that are kept */
+#define SPARE 8  /* searchers that are kept: as many as search at once, or more */
 #define LISTS 64 /* kept at one time */
 #define ID 16    /* hexadecimal digits of a list in a cursor */
 #define WORDS_MS                                                                                   \

@@ -1,6 +1,7 @@
 /* work.c - see work.h. */
 #include "scheduler/gallery/web/work.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -101,8 +102,10 @@ static int copy_settings(const struct kiln_config *config, struct kiln_config **
     return rc;
 }
 
+/* Where the processors cannot be counted, there are more than a thousand. */
 static int worker_count(int most)
 {
+    assert(most <= KILN_WEB_WORKERS);
     cpu_set_t allowed;
     int count = sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? CPU_COUNT(&allowed) : most;
     if (count < 2)

@@ -1,9 +1,10 @@
 /* work.h - a bounded queue of requests and the few threads that answer them from the ledger.
  *
  * The threads of the HTTP server never wait for Postgres; they suspend a request and put it here.
- * Each worker has a session of its own for reading, and one for writing once a POST needs it.  With
- * more workers than processors each request would take longer, and none would end earlier.  A
- * server has two queues: whoever enqueues jobs waits for the scheduler, and would hold up pages.
+ * Each worker has a session of its own for reading, and one for writing once a POST needs it. Where
+ * Postgres is on the same machine, more workers than processors only make all requests of a burst
+ * end late.  A server has two queues: whoever enqueues jobs waits for the scheduler, and would hold
+ * up pages.
  */
 #ifndef KILN_GALLERY_WORK_H
 #define KILN_GALLERY_WORK_H
@@ -14,7 +15,7 @@
 #include "schemas/config/config.h"
 #include "schemas/error.h"
 
-#define KILN_WEB_WORKERS 8
+#define KILN_WEB_WORKERS 4
 #define KILN_WEB_QUEUE_MAX 64     /* requests that wait */
 #define KILN_WEB_PATIENCE_MS 5000 /* one that waited longer is refused */
 #define KILN_WEB_SENDERS 2        /* the same for those that enqueue jobs */
@@ -26,7 +27,7 @@ struct kiln_ledger;
 struct kiln_web_work;
 
 struct kiln_web_work_limits {
-    int workers; /* one a processor, but not more than these nor fewer than two */
+    int workers; /* KILN_WEB_WORKERS at most; one a processor, and at least two */
     uint32_t places;
     int64_t patience_ms;
 };

@@ -142,13 +142,14 @@ int kiln_documents_write(struct kiln_ledger *session, const uint64_t *jobs, size
 /* --- words, counted ----------------------------------------------------------------------------
  */
 
-int kiln_documents_count_words(struct kiln_ledger *session, uint64_t *cursor, uint32_t rows_max,
-                               uint32_t *ret_rows, struct kiln_error *err)
+int kiln_documents_count_words(struct kiln_ledger *session, uint64_t *cursor, uint64_t to,
+                               uint32_t rows_max, uint32_t *ret_rows, struct kiln_error *err)
 {
     static const struct kiln_statement find = {
-        "gallery_uncounted", "SELECT coalesce(max(job_id), $1), count(*) FROM (SELECT job_id"
-                             "  FROM gallery_text WHERE job_id > $1::bigint ORDER BY job_id"
-                             "  LIMIT $2::integer) page"};
+        "gallery_uncounted",
+        "SELECT coalesce(max(job_id), $1), count(*) FROM (SELECT job_id"
+        "  FROM gallery_text WHERE job_id > $1::bigint AND job_id <= $3::bigint"
+        "  ORDER BY job_id LIMIT $2::integer) page"};
     /* Numbers and ids, of which each picture may have one, are left out; those of filters are not.
      */
     static const struct kiln_statement count = {
@@ -161,7 +162,7 @@ int kiln_documents_count_words(struct kiln_ledger *session, uint64_t *cursor, ui
         " SET pictures = w.pictures + excluded.pictures"};
     struct kiln_params params = {0};
     uint64_t last;
-    KILN_BIND(&params, *cursor, rows_max);
+    KILN_BIND(&params, *cursor, rows_max, to);
     int rc = kiln_ledger_ask(session, &find, &params, KILN_FIELDS(last, *ret_rows), err);
     if (rc != 0 || *ret_rows == 0)
         return rc;

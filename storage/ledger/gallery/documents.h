@@ -17,9 +17,10 @@ struct kiln_ledger;
 int kiln_documents_write(struct kiln_ledger *session, const uint64_t *jobs, size_t count,
                          bool *ret_gone, struct kiln_error *err) KILN_MUST_CHECK;
 
-/* Counts the words of up to rows_max pictures of jobs behind *cursor into gallery_word; *cursor is
- * then the last of them, and *ret_rows how many were counted. */
-int kiln_documents_count_words(struct kiln_ledger *session, uint64_t *cursor, uint32_t rows_max,
-                               uint32_t *ret_rows, struct kiln_error *err) KILN_MUST_CHECK;
+/* Counts the words of up to rows_max pictures of jobs behind *cursor, up to `to`, into
+ * gallery_word; *cursor is then the last of them, and *ret_rows how many were counted. */
+int kiln_documents_count_words(struct kiln_ledger *session, uint64_t *cursor, uint64_t to,
+                               uint32_t rows_max, uint32_t *ret_rows,
+                               struct kiln_error *err) KILN_MUST_CHECK;
 
 #endif

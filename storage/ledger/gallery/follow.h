@@ -45,7 +45,7 @@ struct kiln_follower_options {
     kiln_each_written *written; /* may be NULL */
     void *written_arg;
     uint32_t page_rows; /* pictures in memory; 0: 500 */
-    int64_t count_ms;   /* pause before the words of new pictures are counted; 0: a minute */
+    int64_t count_ms;   /* after which the words of new pictures are counted; 0: a minute */
 };
 
 struct kiln_follower_progress {

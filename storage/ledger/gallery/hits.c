@@ -153,14 +153,6 @@ static uint32_t next_slice(const struct search *search, uint64_t read)
     return rows > FIRST_ROWS ? (uint32_t)rows : FIRST_ROWS;
 }
 
-/* The rows of a window with which it is too wide. */
-static uint32_t most_rows(const struct kiln_parts *window, uint32_t wanted)
-{
-    if (!window->whole && window->parts == 1)
-        return INT32_MAX;
-    return window->whole || wanted < KILN_PARTS_WHOLE_HITS / 4 ? KILN_PARTS_WHOLE_HITS : wanted * 4;
-}
-
 /* From the index of words, until there are enough hits. */
 static int from_windows(struct search *search, const struct kiln_gallery_index *index,
                         struct kiln_gallery_hits *hits, struct kiln_error *err)
@@ -176,7 +168,7 @@ static int from_windows(struct search *search, const struct kiln_gallery_index *
     while (more) {
         char *lexemes, *parts;
         const uint32_t before = hits->count;
-        const uint32_t rows_max = most_rows(&window, wanted);
+        const uint32_t rows_max = window.whole ? KILN_PARTS_WHOLE_HITS : INT32_MAX;
         search->at = window.at;
         int rc = kiln_parts_lexemes(&window, search->question->lexemes, &lexemes, &parts, err);
         if (rc)

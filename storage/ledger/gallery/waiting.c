@@ -3,8 +3,8 @@
  * New since the follower's snapshot (storage/ledger/read/changes.h says why these ranges), or below
  * what its rebuild has reached.  A picture that has only changed is in the index already.  Each
  * part is cut off before the pool and the index are asked, so that the answer costs little however
- * many there are; where a part is full, there may be more.  OFFSET 0 keeps the
- * planner from a merge with all rows of the index: 170 ms for a million. */
+ * many there are; where a part is full, there may be more.  OFFSET 0 keeps the planner from a merge
+ * with all rows of the index: 170 ms for a million. */
 #include "storage/ledger/gallery/gallery.h"
 #include "storage/ledger/internal.h"
 

@@ -65,7 +65,7 @@ bool kiln_parts_begin(struct kiln_parts *window, const struct kiln_gallery_index
                       uint64_t at, uint64_t farthest, uint32_t wanted);
 /* From now on the rest may be one window, if it is cheap for these words. */
 void kiln_parts_allow_whole(struct kiln_parts *window, const struct kiln_gallery_index *index);
-/* A window had more rows than is worth while: its jobs are searched in narrow ones. */
+/* A whole window had KILN_PARTS_WHOLE_HITS or more: its jobs are searched in narrow ones. */
 void kiln_parts_narrow(struct kiln_parts *window);
 /* The lexemes without frequent beginnings, and those of the parts of the window; NULL: of all that
  * is left.  malloc'd. */
