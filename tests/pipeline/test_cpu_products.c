@@ -87,7 +87,8 @@ static void products_are_what_they_say(void **state)
     (void)state;
     const int64_t shapes[][3] = {{1, 5, 8},     {15, 64, 32},   {16, 1, 2},     {17, 63, 34},
                                  {65, 65, 240}, {300, 130, 48}, {64, 70, 1026}, {33, 64, 600},
-                                 {1, 5, 98},    {7, 63, 162},   {17, 200, 290}, {50, 17, 514}};
+                                 {1, 5, 98},    {7, 63, 162},   {17, 200, 290}, {50, 17, 514},
+                                 {3, 1, 98},    {16, 65, 98}};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         check_linear(KT_F32, shapes[i][0], shapes[i][1], shapes[i][2]);
         check_linear(KT_BF16, shapes[i][0], shapes[i][1], shapes[i][2]);
