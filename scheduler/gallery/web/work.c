@@ -102,7 +102,7 @@ static int copy_settings(const struct kiln_config *config, struct kiln_config **
     return rc;
 }
 
-/* Where the processors cannot be counted, there are more than a thousand. */
+/* The processors of a machine with more than 1,024 cannot be counted this way. */
 static int worker_count(int most)
 {
     assert(most <= KILN_WEB_WORKERS);

@@ -36,7 +36,8 @@
  * a second of a processor beside searches. */
 #define COUNT_MS 60000
 #define COUNT_ROWS 1000
-#define COUNT_ROWS_MANY 20000 /* where so many may wait: at once */
+#define COUNT_ROWS_MANY 20000 /* where at least so many wait, as after a rebuild: without a wait   \
+                               */
 #define KEPT_XIDS                                                                                  \
     "1000000" /* transactions for which image_change remembers, for other followers                \
                */
@@ -60,7 +61,7 @@ struct kiln_follower {
     uint64_t count_to;   /* will be up to this one, */
     uint64_t newest;     /* and up to this one when its time has come */
     int64_t newest_ms;   /* kiln_clock_ms */
-    uint64_t uncounted;  /* pictures written since then; COUNT_ROWS_MANY: or not known */
+    uint64_t uncounted;  /* pictures written since then; COUNT_ROWS_MANY where nobody knows */
     int64_t pruned_ms, forgot_ms;
     struct kiln_vector_place vectors; /* of prompts, looked at for those that went */
 };
@@ -392,6 +393,7 @@ static bool is_due(int64_t *last_ms, int64_t every_ms)
     return due;
 }
 
+/* What was newest before is counted now. */
 static int find_newest(struct kiln_follower *follower, struct kiln_error *err)
 {
     static const struct kiln_statement statement = {
@@ -414,17 +416,18 @@ static int count_words(struct kiln_follower *follower, struct kiln_follower_prog
     if (!many && follower->counted >= follower->count_to &&
         is_due(&follower->newest_ms, follower->options.count_ms))
         rc = find_newest(follower, err);
-    if (rc || (!many && follower->counted >= follower->count_to))
+    const uint64_t to = many ? INT64_MAX : follower->count_to;
+    if (rc || follower->counted >= to)
         return rc;
-    rc = kiln_documents_count_words(follower->session, &follower->counted,
-                                    many ? INT64_MAX : follower->count_to, rows_max, &rows, err);
+    rc =
+        kiln_documents_count_words(follower->session, &follower->counted, to, rows_max, &rows, err);
     if (rc)
         return rc;
     progress->more = many && rows == rows_max;
     if (many && rows < rows_max)
         follower->uncounted = 0;
     else if (rows < rows_max)
-        follower->counted = follower->count_to;
+        follower->counted = to;
     return store(follower, err);
 }
 

@@ -251,8 +251,8 @@ int kiln_gallery_tokens_walk(struct kiln_ledger *session, const char *recipe, ui
 int kiln_gallery_vectors_forget(struct kiln_ledger *session, uint32_t rows,
                                 struct kiln_vector_place *place, struct kiln_error *err)
 {
-    /* The hash of a picture has the collation of the database, as its index.  OFFSET 0: which is
-     * asked for each prompt. */
+    /* The hash of a picture has the collation of the database, as its index.  OFFSET 0
+     * makes Postgres ask that index for each prompt. */
     static const struct kiln_statement statement = {
         "vectors_forget",
         "WITH page AS MATERIALIZED (SELECT recipe, prompt_hash, made_at FROM gallery_vector"
