@@ -17,6 +17,7 @@ The connection must belong to the owner of the tables.  Needs psql, and nothing 
 """
 import argparse
 import bisect
+import concurrent.futures
 import itertools
 import json
 import os
@@ -145,11 +146,18 @@ COMMIT;
 def make(conninfo, pool, count, lines):
     psql = subprocess.Popen(["psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", conninfo],
                             stdin=subprocess.PIPE, text=True, encoding="utf-8")
+    ahead = concurrent.futures.ThreadPoolExecutor(1)
+
+    def next_chunk():
+        return "".join(itertools.islice(lines, CHUNK))
+
     try:
         psql.stdin.write(HEAD.format(pool=pool))
+        coming = ahead.submit(next_chunk)  # while psql has the one before
         for first in range(0, count, CHUNK):
             psql.stdin.write(CHUNK_HEAD)
-            psql.stdin.writelines(itertools.islice(lines, CHUNK))
+            chunk, coming = coming.result(), ahead.submit(next_chunk)
+            psql.stdin.write(chunk)
             psql.stdin.write(CHUNK_TAIL.format(pool=pool, count=count))
             print(f"{min(first + CHUNK, count)} of {count}", file=sys.stderr)
         psql.stdin.write("ANALYZE job, image, object, gallery_picture;\n")

@@ -2,29 +2,40 @@
 # gallery_million.sh DIR - makes a gallery of a million pictures in a private stack in DIR, and measures
 # it under load (`kiln bench gallery-load`) with the encoder of the sketch model, then with a static
 # table; then runs gallery.sh.  DIR must not exist and takes 12 GB.  At the end the stack still runs:
-# `kiln down --dir DIR/stack` stops it.
+# `kiln down --dir DIR/stack` stops it.  With WITH=auto, on two processors, the first load begins after
+# about eight minutes.
 #
 # Vectors of the encoder are those of CAPTIONS captions (20000), again and again: to embed a million
 # prompts takes nearly two hours, and times and memory do not depend on what they say.
 #
 # Variables: CPUS=0,1 keeps Postgres and the gallery on these processors, browsers and workers on the
-# others; PICTURES (1000000); LOAD, seconds of each load (60); EMBEDDER, a folder that
-# gallery_embedder.py made; WITH, which embedders ("auto EMBEDDER"); PYTHON, an interpreter that has
-# what gallery_embedder.py needs; KILN, the program.
+# others; PICTURES (1000000); LOAD, seconds of each load (60); WITH, which embedders ("auto static");
+# for static: EMBEDDER, a folder that gallery_embedder.py made, or PYTHON, an interpreter that has what
+# it needs; KILN, the program.
 set -euo pipefail
 source=$(cd "$(dirname "$0")/../.." && pwd)
 export KILN=${KILN:-$source/build/kiln}
 export PGOPTIONS='-c client_min_messages=warning'
 python=${PYTHON:-python3} pictures=${PICTURES:-1000000} captions=${CAPTIONS:-20000} cpus=${CPUS:-}
+with=${WITH:-auto static}
+for name in $with; do
+    case $name in
+    auto | static) ;;
+    *) echo "gallery_million: WITH has auto, static or both, not $name" >&2 && exit 64 ;;
+    esac
+done
 mkdir "${1:?usage: scripts/bench/gallery_million.sh DIR}"
 dir=$(realpath "$1")
-embedder=${EMBEDDER:-$dir/embedder}
+declare -A embedders=([auto]=auto [static]=${EMBEDDER:-$dir/embedder})
 limit_s=3600 # for the gallery to index and embed what there is
 declare -A galleries=()
 trap '[ ${#galleries[@]} = 0 ] || kill "${galleries[@]}" 2>/dev/null || true' EXIT
 trap 'echo "gallery_million: line $LINENO has failed" >&2' ERR
 
 say() { echo "-- $((SECONDS / 60)):$(printf %02d $((SECONDS % 60))) $*" >&2; }
+
+# wants NAME - whether the load with this embedder was asked for.
+wants() { [[ " $with " == *" $1 "* ]]; }
 
 # sql STACK OPTIONS... - psql in the ledger of a stack: rows without a frame; any error is a failure.
 sql() { psql -X -q -A -t -v ON_ERROR_STOP=1 -h "$dir/$1/run/postgres" -U kiln kiln "${@:2}"; }
@@ -74,10 +85,14 @@ until_true() {
     done
 }
 
-# complete STACK - waits until every prompt has its vector; its gallery ends.
+# complete STACK - waits until every prompt has its vector.
 complete() {
     until_true "$1" "NOT EXISTS (SELECT FROM image LEFT JOIN gallery_vector v USING (prompt_hash)
         WHERE v.scale IS NULL)"
+}
+
+# end STACK - ends its gallery.
+end() {
     kill "${galleries[$1]}"
     wait "${galleries[$1]}" || true
     unset "galleries[$1]"
@@ -95,29 +110,43 @@ repeat_vectors() {
         JOIN own o ON o.n = h.r % (SELECT count(*) FROM own)" -c "DROP TABLE own"
 }
 
-say "captions for the encoder"
-[ -e "$embedder" ] || "$python" "$source/scripts/bench/gallery_embedder.py" "$embedder"
-"$python" "$source/scripts/bench/caption_lists.py" --out "$dir/lists" --captions "$captions" --queries 0 >&2
-stack captions
-"$python" "$source/scripts/bench/gallery_make.py" "host=$dir/captions/run/postgres user=kiln dbname=kiln" \
-    --prompts "$dir/lists/captions.jsonl"
-serve captions auto
+if wants static && [ ! -e "${embedders[static]}" ]; then
+    say "a static table"
+    "$python" "$source/scripts/bench/gallery_embedder.py" "${embedders[static]}"
+fi
+if wants auto; then
+    say "captions for the encoder"
+    "$python" "$source/scripts/bench/caption_lists.py" --out "$dir/lists" --captions "$captions" --queries 0 >&2
+    stack captions
+    "$python" "$source/scripts/bench/gallery_make.py" "host=$dir/captions/run/postgres user=kiln dbname=kiln" \
+        --prompts "$dir/lists/captions.jsonl"
+    serve captions auto
+fi
 
 say "$pictures pictures"
 stack stack
 conninfo="host=$dir/stack/run/postgres user=kiln dbname=kiln" config=$dir/stack/kiln.conf
 index=$(sql stack -c "SELECT pg_get_indexdef('gallery_text_words'::regclass)")
 sql stack -c "DROP INDEX gallery_text_words" # the follower is faster without
+embedder=none
+! wants static || embedder=${embedders[static]}
 serve stack "$embedder"
 "$python" "$source/scripts/bench/gallery_make.py" "$conninfo" --pictures "$pictures" --store "$dir/stack/store"
 say "their words"
 until_true stack "(SELECT count(*) FROM image) = (SELECT count(*) FROM gallery_text)"
-sql stack -c "SET maintenance_work_mem = '2GB'; $index"
+sql stack -c "SET maintenance_work_mem = '2GB'; $index" &
+indexing=$!
 say "their vectors"
-complete captions
-complete stack
-repeat_vectors
-"$KILN" down -q --dir "$dir/captions"
+if wants auto; then
+    complete captions
+    end captions
+    repeat_vectors
+    "$KILN" down -q --dir "$dir/captions"
+fi
+! wants static || complete stack
+say "the index of words"
+wait "$indexing"
+end stack
 "$KILN" down -q --daemons --dir "$dir/stack"
 sql stack -c "VACUUM ANALYZE" -c "CREATE EXTENSION IF NOT EXISTS pg_prewarm"
 
@@ -131,14 +160,14 @@ if [ -n "$cpus" ]; then
     done
     on=(taskset -c "$cpus") apart=(--apart)
 fi
-for with in ${WITH:-auto "$embedder"}; do
-    say "the load with $with"
+for name in $with; do
+    say "the load with $name"
     sql stack -c "SELECT sum(pg_prewarm(c::regclass)) FROM unnest('{gallery_text,gallery_text_words,
         gallery_text_pkey,image,image_pkey,image_prompt_hash,object,object_pkey,gallery_picture,
         gallery_picture_pkey,gallery_word,gallery_word_pkey,gallery_vector}'::text[]) c" \
         -c CHECKPOINT >/dev/null
     "${on[@]}" "$KILN" bench gallery-load "${apart[@]}" --jobs "${LOAD:-60}" --config "$config" \
-        --embedder "$with"
+        --embedder "${embedders[$name]}"
     sql stack -c VACUUM
 done
 say "beside plain SQL"
