@@ -159,6 +159,7 @@ def make(conninfo, pool, count, lines):
             chunk, coming = coming.result(), ahead.submit(next_chunk)
             psql.stdin.write(chunk)
             psql.stdin.write(CHUNK_TAIL.format(pool=pool, count=count))
+            psql.stdin.flush()
             print(f"{min(first + CHUNK, count)} of {count}", file=sys.stderr)
         psql.stdin.write("ANALYZE job, image, object, gallery_picture;\n")
         psql.stdin.close()

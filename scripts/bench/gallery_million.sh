@@ -2,16 +2,17 @@
 # gallery_million.sh DIR - makes a gallery of a million pictures in a private stack in DIR, and measures
 # it under load (`kiln bench gallery-load`) with the encoder of the sketch model, then with a static
 # table; then runs gallery.sh.  DIR must not exist and takes 12 GB.  At the end the stack still runs:
-# `kiln down --dir DIR/stack` stops it.  With WITH=auto, on two processors, the first load begins after
+# `kiln down --dir DIR/stack` stops it.  On a machine with two processors, WITH=auto, the ledger takes
 # about eight minutes.
 #
 # Vectors of the encoder are those of CAPTIONS captions (20000), again and again: to embed a million
 # prompts takes nearly two hours, and times and memory do not depend on what they say.
 #
 # Variables: CPUS=0,1 keeps Postgres and the gallery on these processors, browsers and workers on the
-# others; PICTURES (1000000); LOAD, seconds of each load (60); WITH, which embedders ("auto static");
-# for static: EMBEDDER, a folder that gallery_embedder.py made, or PYTHON, an interpreter that has what
-# it needs; KILN, the program.
+# others while it is measured; PICTURES (1000000); LOAD, seconds of each load (60); WITH, the loads, in
+# order ("auto static"; "auto auto" is the encoder twice); EMBEDDER, the static table, a folder that
+# gallery_embedder.py made: without it one is made; PYTHON (python3), an interpreter, which needs what
+# gallery_embedder.py needs for that alone; KILN, the program.
 set -euo pipefail
 source=$(cd "$(dirname "$0")/../.." && pwd)
 export KILN=${KILN:-$source/build/kiln}
@@ -29,7 +30,8 @@ dir=$(realpath "$1")
 declare -A embedders=([auto]=auto [static]=${EMBEDDER:-$dir/embedder})
 limit_s=3600 # for the gallery to index and embed what there is
 declare -A galleries=()
-trap '[ ${#galleries[@]} = 0 ] || kill "${galleries[@]}" 2>/dev/null || true' EXIT
+indexing='' # psql, which cancels its query if it is interrupted
+trap 'for pid in "${galleries[@]}" $indexing; do kill -INT "$pid" 2>/dev/null || true; done' EXIT
 trap 'echo "gallery_million: line $LINENO has failed" >&2' ERR
 
 say() { echo "-- $((SECONDS / 60)):$(printf %02d $((SECONDS % 60))) $*" >&2; }
@@ -85,7 +87,7 @@ until_true() {
     done
 }
 
-# complete STACK - waits until every prompt has its vector.
+# complete STACK - waits until every prompt has a vector.
 complete() {
     until_true "$1" "NOT EXISTS (SELECT FROM image LEFT JOIN gallery_vector v USING (prompt_hash)
         WHERE v.scale IS NULL)"
@@ -137,15 +139,16 @@ until_true stack "(SELECT count(*) FROM image) = (SELECT count(*) FROM gallery_t
 sql stack -c "SET maintenance_work_mem = '2GB'; $index" &
 indexing=$!
 say "their vectors"
+! wants static || complete stack # before the others, since any vector of a prompt counts
 if wants auto; then
     complete captions
     end captions
     repeat_vectors
     "$KILN" down -q --dir "$dir/captions"
 fi
-! wants static || complete stack
 say "the index of words"
 wait "$indexing"
+indexing=
 end stack
 "$KILN" down -q --daemons --dir "$dir/stack"
 sql stack -c "VACUUM ANALYZE" -c "CREATE EXTENSION IF NOT EXISTS pg_prewarm"
